@@ -1,0 +1,101 @@
+//! What one serving thread owns and reuses: the server it works for, its scoreboard slot, its clock, its buffers.
+
+use crate::connection::step::{Interest, Wait, Wake};
+use crate::http::date::Clock;
+use crate::server::Server;
+use crate::slot::Slot;
+use crate::sys;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// What the process has been told about its own end. Set by signal handlers and by the child's main thread, read by
+/// every serving thread.
+#[derive(Debug, Default)]
+pub struct Leaving {
+    gracefully: AtomicBool,
+    now: AtomicBool,
+}
+
+impl Leaving {
+    /// Nobody leaves yet.
+    pub const fn new() -> Leaving {
+        Leaving { gracefully: AtomicBool::new(false), now: AtomicBool::new(false) }
+    }
+
+    /// From now on responses carry `Connection: close`, and kept connections end after the request in hand.
+    /// Async-signal-safe.
+    pub fn begin_graceful(&self) {
+        self.gracefully.store(true, Relaxed);
+    }
+
+    /// From now on every wait ends at once and connections are dropped. Async-signal-safe.
+    pub fn begin_now(&self) {
+        self.gracefully.store(true, Relaxed);
+        self.now.store(true, Relaxed);
+    }
+
+    /// Is the process stopping, in whichever way?
+    #[inline]
+    pub fn stopping(&self) -> bool {
+        self.gracefully.load(Relaxed)
+    }
+
+    /// Must waits be given up at once?
+    #[inline]
+    pub fn immediately(&self) -> bool {
+        self.now.load(Relaxed)
+    }
+}
+
+/// A serving thread's working set. Created once per thread, lent to each connection it advances.
+pub struct ThreadContext<'a> {
+    /// The resolved configuration, shared by all threads, never written.
+    pub server: &'a Server,
+    /// This thread's scoreboard row.
+    pub slot: &'a Slot,
+    /// Whether the process is to end.
+    pub leaving: &'a Leaving,
+    /// Wall clock with the Date header's text, formatted once a second.
+    pub clock: Clock,
+    buffers: Vec<Vec<u8>>,
+}
+
+/// Read buffers kept for reuse per thread; more are returned to the allocator.
+const BUFFERS_KEPT: usize = 8;
+
+impl<'a> ThreadContext<'a> {
+    /// A context for one thread of a server.
+    pub fn new(server: &'a Server, slot: &'a Slot, leaving: &'a Leaving) -> ThreadContext<'a> {
+        ThreadContext { server, slot, leaving, clock: Clock::new(), buffers: Vec::new() }
+    }
+
+    /// An empty buffer, reused if one is there. A connection holds one only while it has unread bytes.
+    pub(crate) fn take_buffer(&mut self) -> Vec<u8> {
+        self.buffers.pop().unwrap_or_default()
+    }
+
+    /// Gives a buffer back. One that grew past the ordinary read size is freed, so that a single large request head
+    /// does not stay in memory for the life of the thread.
+    pub(crate) fn give_buffer(&mut self, mut buffer: Vec<u8>) {
+        if buffer.capacity() <= 2 * sys::READ_SIZE && self.buffers.len() < BUFFERS_KEPT {
+            buffer.clear();
+            self.buffers.push(buffer);
+        }
+    }
+
+    /// Waits in place, in `poll(2)`: the blocking models' way. A signal that asks for an immediate stop ends the wait
+    /// as [`Wake::Evicted`]; any other signal is ignored.
+    pub fn poll(&self, wait: &Wait) -> Wake {
+        loop {
+            if self.leaving.immediately() {
+                return Wake::Evicted;
+            }
+            match sys::poll(wait.fd, wait.interest == Interest::Write, wait.limit) {
+                Ok(true) => return Wake::Ready,
+                Ok(false) => return Wake::Expired,
+                Err(nix::errno::Errno::EINTR) => continue,
+                // Nothing but a programming error is left (EFAULT, EINVAL): let the next read or write report it.
+                Err(_) => return Wake::Ready,
+            }
+        }
+    }
+}

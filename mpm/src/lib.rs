@@ -1,0 +1,1 @@
+//! The concurrency models, and the process management they share.
