@@ -1,6 +1,7 @@
 //! The load generator: drives one URL and reports what happened, no more and no less.
 pub mod outcome;
 pub mod plan;
+pub mod response;
 
 use std::io;
 use std::sync::atomic::AtomicBool;
