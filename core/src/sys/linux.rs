@@ -213,8 +213,8 @@ impl Map {
         if base == libc::MAP_FAILED { Err(Errno::last()) } else { Ok(Map { base, length }) }
     }
 
-    /// Length in bytes.
-    pub fn len(&self) -> usize {
+    /// In bytes.
+    pub fn length(&self) -> usize {
         self.length
     }
 
