@@ -1,5 +1,6 @@
 //! The connection state machine over a socket pair, with a driver that does nothing but wait: what it waits for in
 //! each state, and that every way of sending a file puts the same bytes on the wire.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use mpmlab_core::config::Config;
 use mpmlab_core::config::knobs::{FileSend, LingerStyle};
