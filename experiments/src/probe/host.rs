@@ -63,7 +63,9 @@ pub fn inspect(watch: Duration) -> Host {
         }),
         cpu_model: values("model name").into_iter().next(),
         cpus_allowed: super::super::target::pin::allowed(),
-        cpus_online: std::thread::available_parallelism().map_or(1, usize::from).max(values("processor").len()),
+        cpus_online: std::thread::available_parallelism()
+            .map_or(1, usize::from)
+            .max(values("processor").len()),
         governor: line_of("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         cpu_mhz: values("cpu MHz").iter().filter_map(|mhz| mhz.parse().ok()).collect(),
         memory_bytes: fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
@@ -73,7 +75,9 @@ pub fn inspect(watch: Duration) -> Host {
         load_average: line_of("/proc/loadavg")
             .map(|line| line.split(' ').take(3).filter_map(|number| number.parse().ok()).collect())
             .unwrap_or_default(),
-        virtualised: values("flags").first().is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor")),
+        virtualised: values("flags")
+            .first()
+            .is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor")),
         busy_processes,
         steal_share_before: steal
             .and_then(|before| Some(MachineTime::read()?.steal_share_since(&before)))

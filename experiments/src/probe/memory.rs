@@ -51,7 +51,8 @@ mod tests {
 
     #[test]
     fn pss_is_not_confused_with_its_parts() {
-        let text = "559f-7ffd ---p 00000000 00:00 0 [rollup]\nRss:  1200 kB\nPss:  345 kB\nPss_Anon:  99 kB\n";
+        let text =
+            "559f-7ffd ---p 00000000 00:00 0 [rollup]\nRss:  1200 kB\nPss:  345 kB\nPss_Anon:  99 kB\n";
         assert_eq!(kilobytes(text, "Pss:"), 345);
         assert_eq!(kilobytes(text, "Rss:"), 1200);
         assert_eq!(kilobytes(text, "Swap:"), 0);

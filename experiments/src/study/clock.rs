@@ -7,7 +7,8 @@ fn civil(time: SystemTime) -> (i64, i64, i64, u64, u64, u64, u32) {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     let seconds = since.as_secs();
     // Days to a date by Howard Hinnant's `civil_from_days`: years begin in March, eras are 400 years.
-    let days = i64::try_from(seconds / 86_400).expect("a u64 of seconds is far fewer days than an i64 holds") + 719_468;
+    let days = i64::try_from(seconds / 86_400).expect("a u64 of seconds is far fewer days than an i64 holds")
+        + 719_468;
     let era = days.div_euclid(146_097);
     let day_of_era = days.rem_euclid(146_097);
     let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;

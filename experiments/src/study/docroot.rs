@@ -18,7 +18,8 @@ pub fn write(root: &Path, sizes: &[u64]) -> io::Result<()> {
         let path = root.join(&url_path(size)[1..]);
         let mut random = Random::new(size);
         let letters = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 \n";
-        let content: Vec<u8> = (0..size).map(|_| letters[random.below(letters.len() as u64) as usize]).collect();
+        let content: Vec<u8> =
+            (0..size).map(|_| letters[random.below(letters.len() as u64) as usize]).collect();
         fs::write(&path, content)?;
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644))?;
     }

@@ -68,7 +68,11 @@ pub const FACTORS: [Factor; 4] = [
         kind: Kind::Flag,
         sentence: "true: a connection carries many requests; false: every request opens a new connection",
     },
-    Factor { name: "size", kind: Kind::Number(0, 64 << 20), sentence: "size of the file that is asked for, in bytes" },
+    Factor {
+        name: "size",
+        kind: Kind::Number(0, 64 << 20),
+        sentence: "size of the file that is asked for, in bytes",
+    },
 ];
 
 /// What holds where a study file says nothing about a factor.
@@ -94,7 +98,9 @@ impl Factor {
     pub fn check(&self, level: &Level, targets: &[&str]) -> Result<(), String> {
         match (self.kind, level) {
             (Kind::Target, Level::Text(name)) if targets.contains(&name.as_str()) => Ok(()),
-            (Kind::Target, Level::Text(name)) => Err(format!("unknown target `{name}`; {}", hint(name, targets))),
+            (Kind::Target, Level::Text(name)) => {
+                Err(format!("unknown target `{name}`; {}", hint(name, targets)))
+            }
             (Kind::Target, other) => Err(format!("`{other}` is not a name; write a target in quotes")),
             (Kind::Flag, Level::Flag(_)) => Ok(()),
             (Kind::Flag, other) => Err(format!("`{other}` is neither true nor false")),

@@ -66,7 +66,10 @@ fn read(text: &str) -> Result<Study, Refused> {
         .ok_or_else(|| (Some(rounds.span()), "rounds: write a whole number from 1 to 10000".to_owned()))?;
     let budget = required(table, "budget", "budget = \"3m\"")?;
     let refuse_budget = |why: String| (Some(budget.span()), format!("budget: {why}"));
-    let time = budget.get_ref().as_str().ok_or_else(|| refuse_budget("write a time in quotes, as in \"3m\"".into()))?;
+    let time = budget
+        .get_ref()
+        .as_str()
+        .ok_or_else(|| refuse_budget("write a time in quotes, as in \"3m\"".into()))?;
     let time = parse_duration(time).map_err(refuse_budget)?;
     if time.is_zero() {
         return Err(refuse_budget("must be longer than 0".into()));
@@ -99,7 +102,8 @@ fn required<'t, 'i>(
 fn sentence(table: &DeTable<'_>, key: &str, example: &str) -> Result<String, Refused> {
     let value = required(table, key, example)?;
     let text = value.get_ref().as_str().map(str::trim).filter(|text| !text.is_empty());
-    text.map(str::to_owned).ok_or_else(|| (Some(value.span()), format!("{key}: write text in quotes, as in {example}")))
+    text.map(str::to_owned)
+        .ok_or_else(|| (Some(value.span()), format!("{key}: write text in quotes, as in {example}")))
 }
 
 fn factors(value: &Spanned<DeValue<'_>>) -> Result<Vec<(String, Vec<Level>)>, Refused> {
@@ -110,14 +114,22 @@ fn factors(value: &Spanned<DeValue<'_>>) -> Result<Vec<(String, Vec<Level>)>, Re
     let mut found: Vec<(usize, String, Vec<Level>)> = Vec::new();
     for (key, value) in table.iter() {
         let factor = factor::find(key.get_ref().as_ref()).map_err(|what| (Some(key.span()), what))?;
-        let at = |value: &Spanned<DeValue<'_>>, what: String| (Some(value.span()), format!("{}: {what}", factor.name));
+        let at = |value: &Spanned<DeValue<'_>>, what: String| {
+            (Some(value.span()), format!("{}: {what}", factor.name))
+        };
         // A single level may stand without brackets.
         let single = std::slice::from_ref(value);
         let values = value.get_ref().as_array().map_or(single, |array| array.as_ref());
         let mut levels: Vec<Level> = Vec::new();
         for value in values {
             let level = level(value).ok_or_else(|| {
-                at(value, format!("{} cannot be a level; use text, whole numbers, true, false", value.get_ref().type_str()))
+                at(
+                    value,
+                    format!(
+                        "{} cannot be a level; use text, whole numbers, true, false",
+                        value.get_ref().type_str()
+                    ),
+                )
             })?;
             factor.check(&level, &targets).map_err(|what| at(value, what))?;
             if levels.contains(&level) {
@@ -132,9 +144,13 @@ fn factors(value: &Spanned<DeValue<'_>>) -> Result<Vec<(String, Vec<Level>)>, Re
     }
     // The parser sorts keys; a reader expects the order of the file.
     found.sort();
-    let mut factors: Vec<(String, Vec<Level>)> = found.into_iter().map(|(_, name, levels)| (name, levels)).collect();
+    let mut factors: Vec<(String, Vec<Level>)> =
+        found.into_iter().map(|(_, name, levels)| (name, levels)).collect();
     if !factors.iter().any(|(name, _)| name == TARGET) {
-        return Err((Some(value.span()), "factors: `target` is missing; write target = [\"prefork\", \"event\"]".into()));
+        return Err((
+            Some(value.span()),
+            "factors: `target` is missing; write target = [\"prefork\", \"event\"]".into(),
+        ));
     }
     for factor in factor::FACTORS {
         if !factors.iter().any(|(name, _)| name == factor.name) {

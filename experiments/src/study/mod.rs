@@ -8,8 +8,10 @@
 
 pub mod budget;
 pub mod clock;
+pub mod directory;
 pub mod docroot;
 pub mod engine;
+pub mod environment;
 pub mod factor;
 pub mod file;
 pub mod nearest;

@@ -41,9 +41,12 @@ mod tests {
     #[test]
     fn a_typing_error_finds_its_name_and_nonsense_finds_none() {
         let known = ["prefork", "worker", "event", "nginx"];
-        for (typed, expected) in
-            [("prefrok", Some("prefork")), ("evnt", Some("event")), ("Worker", Some("worker")), ("zzzzzz", None)]
-        {
+        for (typed, expected) in [
+            ("prefrok", Some("prefork")),
+            ("evnt", Some("event")),
+            ("Worker", Some("worker")),
+            ("zzzzzz", None),
+        ] {
             assert_eq!(nearest(typed, &known), expected, "{typed}");
         }
         assert_eq!(distance("kitten", "sitting"), 3);

@@ -53,7 +53,8 @@ impl Random {
     /// Shuffles in place (Fisher and Yates).
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
-            let other = usize::try_from(self.below(last as u64 + 1)).expect("at most `last`, which is a usize");
+            let other =
+                usize::try_from(self.below(last as u64 + 1)).expect("at most `last`, which is a usize");
             items.swap(last, other);
         }
     }

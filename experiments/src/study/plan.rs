@@ -1,9 +1,10 @@
 //! `plan.json`: what was to be done, complete enough to do it again or to go on with it.
 
 use super::StudyError;
+use super::engine::Chosen;
 use super::file::{self, Study};
 use super::order::{Planned, schedule};
-use crate::target::{Site, Target, treatment};
+use crate::target::{Site, treatment};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -70,13 +71,15 @@ impl Plan {
     pub fn new(
         study: &Study,
         seed: u64,
-        targets: &[(&dyn Target, String)],
+        targets: &[Chosen<'_>],
         dropped: Vec<Dropped>,
         site: &Site<'_>,
     ) -> Plan {
         let order = schedule(&study.factors, study.rounds, seed);
         let mut notes = treatment::notes();
-        notes.extend(dropped.iter().map(|dropped| format!("{} was left out: {}.", dropped.target, dropped.why)));
+        notes.extend(
+            dropped.iter().map(|dropped| format!("{} was left out: {}.", dropped.target, dropped.why)),
+        );
         Plan {
             study: About {
                 name: study.name.clone(),
@@ -98,7 +101,8 @@ impl Plan {
                 .map(|(target, version)| {
                     let settings: Map<String, Value> =
                         target.settings(site).into_iter().map(|(name, value)| (name, value.into())).collect();
-                    let about = json!({ "sentence": target.sentence(), "version": version, "settings": settings });
+                    let about =
+                        json!({ "sentence": target.sentence(), "version": version, "settings": settings });
                     (target.name().to_owned(), about)
                 })
                 .collect(),
@@ -113,17 +117,21 @@ impl Plan {
         let usage = |what: String| StudyError::Usage(format!("{}: {what}", path.display()));
         let text = std::fs::read_to_string(&path)
             .map_err(|error| usage(format!("{error}; there is no run to resume, leave out --resume")))?;
-        let plan: Plan =
-            serde_json::from_str(&text).map_err(|error| usage(format!("is not a plan of this version: {error}")))?;
+        let plan: Plan = serde_json::from_str(&text)
+            .map_err(|error| usage(format!("is not a plan of this version: {error}")))?;
         if plan.study.name != study.name {
             let name = &plan.study.name;
-            return Err(usage(format!("is of the study `{name}`, not of `{}`; choose another --out", study.name)));
+            return Err(usage(format!(
+                "is of the study `{name}`, not of `{}`; choose another --out",
+                study.name
+            )));
         }
-        let same = file::parse(FILE_NAME, &plan.study.file).is_ok_and(|earlier| {
-            earlier.factors == study.factors && earlier.rounds == study.rounds
-        });
+        let same = file::parse(FILE_NAME, &plan.study.file)
+            .is_ok_and(|earlier| earlier.factors == study.factors && earlier.rounds == study.rounds);
         if !same {
-            return Err(usage("the study file has other factors or rounds than then; start anew with another --out".into()));
+            return Err(usage(
+                "the study file has other factors or rounds than then; start anew with another --out".into(),
+            ));
         }
         Ok(plan)
     }

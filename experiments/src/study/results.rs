@@ -60,7 +60,8 @@ impl Results {
             }
             Ok(file)
         };
-        let file = open().map_err(|error| usage(format!("cannot be written: {error}; choose another --out")))?;
+        let file =
+            open().map_err(|error| usage(format!("cannot be written: {error}; choose another --out")))?;
         Ok(Results { file, path, earlier })
     }
 

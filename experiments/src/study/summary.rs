@@ -17,7 +17,8 @@ fn reference(cells: &[Cell]) -> Option<Cell> {
 
 /// The table, or nothing when no round was valid. `targets` gives the order of the lines.
 pub fn table(records: &[Record], targets: &[String]) -> String {
-    let cells: Vec<Cell> = records.iter().filter(|record| record.valid).map(|record| record.cell.clone()).collect();
+    let cells: Vec<Cell> =
+        records.iter().filter(|record| record.valid).map(|record| record.cell.clone()).collect();
     let Some(settings) = reference(&cells) else { return String::new() };
     let kept = if factor::flag(&settings, "keepalive") { "kept" } else { "new for each request" };
     let mut text = format!(
@@ -33,11 +34,13 @@ pub fn table(records: &[Record], targets: &[String]) -> String {
     for target in targets {
         let mut cell = settings.clone();
         cell.insert(TARGET.to_owned(), Level::Text(target.clone()));
-        let rounds: Vec<&Record> = records.iter().filter(|record| record.valid && record.cell == cell).collect();
+        let rounds: Vec<&Record> =
+            records.iter().filter(|record| record.valid && record.cell == cell).collect();
         let median_of = |metric: &str| -> Option<f64> {
             median(rounds.iter().filter_map(|record| record.metrics.get(metric)?.as_f64()).collect())
         };
-        let cell = |value: Option<f64>, decimals: usize| value.map_or("-".to_owned(), |v| format!("{v:.decimals$}"));
+        let cell =
+            |value: Option<f64>, decimals: usize| value.map_or("-".to_owned(), |v| format!("{v:.decimals$}"));
         writeln!(
             text,
             "{target:<16} {:>12} {:>12} {:>12} {:>7}",

@@ -29,7 +29,9 @@ const MODULES: [(&str, &str); 5] = [
 
 impl Apache {
     fn program() -> Result<PathBuf, String> {
-        find_program("apache2").or_else(|| find_program("httpd")).ok_or_else(|| "apache2 is not installed".to_owned())
+        find_program("apache2")
+            .or_else(|| find_program("httpd"))
+            .ok_or_else(|| "apache2 is not installed".to_owned())
     }
 
     fn modules() -> Result<PathBuf, String> {
@@ -51,7 +53,8 @@ impl Apache {
                 line(format!("LoadModule {module} \"{}\"", path.display()));
             }
         }
-        for (name, file) in [("ServerRoot", ""), ("DefaultRuntimeDir", ""), ("PidFile", "pid"), ("ErrorLog", "error.log")]
+        for (name, file) in
+            [("ServerRoot", ""), ("DefaultRuntimeDir", ""), ("PidFile", "pid"), ("ErrorLog", "error.log")]
         {
             line(format!("{name} \"{}\"", site.scratch.join(file).display()));
         }

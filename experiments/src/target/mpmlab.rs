@@ -41,7 +41,9 @@ impl Target for Mpmlab {
 
     fn launch(&self, site: &Site<'_>) -> io::Result<Launch> {
         let mut arguments: Vec<OsString> =
-            ["serve", "--mpm", self.model.name(), "--listen", "127.0.0.1:0", "--root"].map(OsString::from).to_vec();
+            ["serve", "--mpm", self.model.name(), "--listen", "127.0.0.1:0", "--root"]
+                .map(OsString::from)
+                .to_vec();
         arguments.push(site.root.into());
         for (name, value) in self.settings(site) {
             arguments.extend(["-c".into(), format!("{name} {value}").into()]);

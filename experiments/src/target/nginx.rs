@@ -18,9 +18,12 @@ impl Nginx {
 
     fn configuration(&self, site: &Site<'_>, address: SocketAddr) -> String {
         let scratch = site.scratch.display();
-        let (main, rest): (Vec<_>, Vec<_>) =
-            self.settings(site).into_iter().partition(|(name, _)| name == "worker_processes" || name == "user");
-        let (events, http): (Vec<_>, Vec<_>) = rest.into_iter().partition(|(name, _)| name == "worker_connections");
+        let (main, rest): (Vec<_>, Vec<_>) = self
+            .settings(site)
+            .into_iter()
+            .partition(|(name, _)| name == "worker_processes" || name == "user");
+        let (events, http): (Vec<_>, Vec<_>) =
+            rest.into_iter().partition(|(name, _)| name == "worker_connections");
         let mut text = String::new();
         let mut line = |line: String| writeln!(text, "{line}").expect("writing to a String cannot fail");
         line(format!("daemon off;\npid {scratch}/pid;\nerror_log {scratch}/error.log warn;"));
@@ -36,7 +39,9 @@ impl Nginx {
             line(format!("  {kind}_temp_path {scratch}/{kind};"));
         }
         let (root, backlog) = (site.root.display(), treatment::BACKLOG);
-        line(format!("  server {{ listen {address} backlog={backlog}; server_name localhost; root {root}; }}\n}}"));
+        line(format!(
+            "  server {{ listen {address} backlog={backlog}; server_name localhost; root {root}; }}\n}}"
+        ));
         text
     }
 }
@@ -80,7 +85,14 @@ impl Target for Nginx {
         let error_log = site.scratch.join("error.log");
         Ok(Launch {
             program: Nginx::program().map_err(io::Error::other)?,
-            arguments: vec!["-p".into(), site.scratch.into(), "-e".into(), error_log.clone().into(), "-c".into(), file.into()],
+            arguments: vec![
+                "-p".into(),
+                site.scratch.into(),
+                "-e".into(),
+                error_log.clone().into(),
+                "-c".into(),
+                file.into(),
+            ],
             announces: Announces::Knows(address),
             processes: 1 + site.cores.max(1),
             log: site.scratch.join("stderr.log"),

@@ -77,7 +77,9 @@ impl Cores {
             (Some(server), Some(client)) if server != client => {
                 format!("server pinned to CPU {server}, load generator to CPU {client}")
             }
-            (Some(server), Some(_)) => format!("server and load generator both pinned to CPU {server}: they compete"),
+            (Some(server), Some(_)) => {
+                format!("server and load generator both pinned to CPU {server}: they compete")
+            }
             (None, None) => "not pinned: server and load generator share the only CPU and compete".to_owned(),
             (server, client) => format!("partly pinned: server {server:?}, load generator {client:?}"),
         }

@@ -71,7 +71,8 @@ impl Server {
         let program = launch.program.display();
         let leader = spawn(launch, cpu).map_err(|error| format!("cannot run {program}: {error}"))?;
         let group = Pid::from_raw(i32::try_from(leader.id()).expect("Linux process ids fit in i32"));
-        let mut server = Server { leader, group, address: SocketAddr::from(([127, 0, 0, 1], 0)), gone: false };
+        let mut server =
+            Server { leader, group, address: SocketAddr::from(([127, 0, 0, 1], 0)), gone: false };
         let deadline = Instant::now() + START_LIMIT;
         let mut known = match launch.announces {
             Announces::Knows(address) => Some(address),
@@ -111,7 +112,10 @@ impl Server {
             }
             if Instant::now() > deadline {
                 let (want, limit) = (launch.processes, POOL_LIMIT.as_secs());
-                return Err(format!("only {have} of {want} processes exist after {limit} s{}", last_words(launch)));
+                return Err(format!(
+                    "only {have} of {want} processes exist after {limit} s{}",
+                    last_words(launch)
+                ));
             }
             std::thread::sleep(POLL);
         }
@@ -142,7 +146,10 @@ impl Server {
         while self.exited().is_none() {
             if Instant::now() > deadline {
                 self.kill_group();
-                return Err(format!("did not stop within {} s of SIGTERM and was killed", STOP_LIMIT.as_secs()));
+                return Err(format!(
+                    "did not stop within {} s of SIGTERM and was killed",
+                    STOP_LIMIT.as_secs()
+                ));
             }
             std::thread::sleep(POLL);
         }
@@ -232,7 +239,11 @@ fn last_words(launch: &Launch) -> String {
         .chain(&launch.more_logs)
         .filter_map(|path| fs::read(path).ok())
         .filter_map(|bytes| {
-            String::from_utf8_lossy(&bytes).lines().rev().find(|line| !line.trim().is_empty()).map(str::to_owned)
+            String::from_utf8_lossy(&bytes)
+                .lines()
+                .rev()
+                .find(|line| !line.trim().is_empty())
+                .map(str::to_owned)
         })
         .next_back()
         .map_or_else(|| "; it said nothing".to_owned(), |line| format!("; its last words: {line}"))

@@ -120,7 +120,11 @@ mod tests {
                 directives.iter().find(|(directive, _)| directive == name)?.1.parse().ok()
             };
             let per_child = value("ThreadsPerChild").unwrap_or(1);
-            assert_eq!(value("StartServers").unwrap() * per_child, value("MaxRequestWorkers").unwrap(), "{model:?}");
+            assert_eq!(
+                value("StartServers").unwrap() * per_child,
+                value("MaxRequestWorkers").unwrap(),
+                "{model:?}"
+            );
             let spare = value("MaxSpareServers").or(value("MaxSpareThreads")).unwrap();
             assert!(spare >= value("MaxRequestWorkers").unwrap(), "{model:?} would retire idle children");
         }
