@@ -130,7 +130,11 @@ impl Response {
     /// unknown length is framed here: one chunk when kept under HTTP/1.1, bare otherwise.
     pub fn emit(self, envelope: &Envelope<'_>, out: &mut Vec<u8>) -> Option<FileBody> {
         use std::io::Write;
-        let _ = write!(out, "HTTP/1.1 {} OK\r\nDate: {}\r\nServer: {}\r\n", self.status, envelope.date, envelope.server);
+        let _ = write!(
+            out,
+            "HTTP/1.1 {} OK\r\nDate: {}\r\nServer: {}\r\n",
+            self.status, envelope.date, envelope.server
+        );
         if let Length::Known(n) = self.length {
             let _ = write!(out, "Content-Length: {n}\r\n");
         }
