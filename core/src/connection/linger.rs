@@ -22,6 +22,13 @@ pub(super) struct Lingering {
     waited: bool,
 }
 
+impl Lingering {
+    /// Why the connection is being closed.
+    pub(super) fn reason(&self) -> CloseReason {
+        self.reason
+    }
+}
+
 /// Bytes per read: Apache's blocking and asynchronous implementations differ.
 const fn read_size(style: LingerStyle) -> usize {
     match style {

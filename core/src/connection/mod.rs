@@ -63,8 +63,8 @@ enum Phase {
     StartLinger { short: bool, reason: CloseReason },
     /// Shut down for writing.
     Linger(linger::Lingering),
-    /// Over.
-    Closed,
+    /// Over, for this reason.
+    Closed(CloseReason),
 }
 
 /// What follows once everything owed is written.
@@ -127,7 +127,7 @@ impl Connection {
                 Phase::KeepAlive => self.resume(cx),
                 Phase::StartLinger { short, reason } => self.start_linger(cx, short, reason),
                 Phase::Linger(lingering) => self.linger(cx, lingering),
-                Phase::Closed => Flow::Close(CloseReason::Finished),
+                Phase::Closed(reason) => Flow::Close(reason),
             };
             match flow {
                 Flow::Go(phase) => self.phase = phase,
@@ -197,8 +197,10 @@ impl Connection {
             Phase::ReadBody => self.body_timed_out(cx),
             Phase::KeepAlive => Phase::StartLinger { short: true, reason: CloseReason::KeepAliveExpired },
             Phase::Send { .. } => Phase::StartLinger { short: false, reason: CloseReason::TimedOut },
-            Phase::Fresh | Phase::NextRequest { .. } | Phase::StartLinger { .. } => self.phase,
-            Phase::Linger(_) | Phase::Closed => Phase::Closed,
+            Phase::Linger(lingering) => Phase::Closed(lingering.reason()),
+            Phase::Fresh | Phase::NextRequest { .. } | Phase::StartLinger { .. } | Phase::Closed(_) => {
+                self.phase
+            }
         };
     }
 
@@ -207,7 +209,8 @@ impl Connection {
         self.phase = match self.phase {
             Phase::KeepAlive => Phase::StartLinger { short: true, reason: CloseReason::Evicted },
             Phase::Send { .. } => Phase::StartLinger { short: false, reason: CloseReason::Evicted },
-            _ => Phase::Closed,
+            Phase::Linger(lingering) => Phase::Closed(lingering.reason()),
+            _ => Phase::Closed(CloseReason::Evicted),
         };
     }
 
@@ -226,7 +229,7 @@ impl Connection {
         }
         cx.give_exchange(self.exchange.take());
         self.socket = None;
-        self.phase = Phase::Closed;
+        self.phase = Phase::Closed(reason);
         reason
     }
 }

@@ -179,7 +179,7 @@ impl Connection {
     fn phase_of_refusal(&mut self, cx: &mut ThreadContext<'_>, refusal: Refusal) -> Phase {
         match self.refuse(cx, refusal) {
             Flow::Go(phase) => phase,
-            Flow::Wait(_) | Flow::Close(_) => Phase::Closed,
+            Flow::Wait(_) | Flow::Close(_) => Phase::Closed(CloseReason::TimedOut),
         }
     }
 }
