@@ -18,7 +18,8 @@ fn apache_says(model: &str, directives: &str) -> Vec<String> {
         directory = directory.path().display()
     );
     std::fs::write(&file, text).expect("the file can be written");
-    let output = Command::new("/usr/sbin/apache2").arg("-t").arg("-f").arg(&file).output().expect("apache2 runs");
+    let output =
+        Command::new("/usr/sbin/apache2").arg("-t").arg("-f").arg(&file).output().expect("apache2 runs");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success() && said.contains("Syntax OK"), "{model}: {said}");
     said.lines().filter(|line| line.contains("WARNING")).map(str::to_owned).collect()
