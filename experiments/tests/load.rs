@@ -2,6 +2,9 @@
 //!
 //! A server answers a fixed quota of requests and falls silent after it. Once every connection waits in that silence, all
 //! answers have been read and the server ends the run: no count depends on time.
+// A helper that fails is a failed test.
+#![allow(clippy::unwrap_used)]
+
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
