@@ -1,3 +1,5 @@
 //! mpmlab's laboratory: generates load, runs studies, probes processes, and writes reports.
 //!
 //! Everything here drives servers from outside, as processes: mpmlab's own no differently from Apache's or nginx's.
+
+pub mod stats;
