@@ -2,4 +2,5 @@
 //!
 //! Everything here drives servers from outside, as processes: mpmlab's own no differently from Apache's or nginx's.
 
+pub mod report;
 pub mod stats;
