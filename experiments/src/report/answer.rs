@@ -22,8 +22,8 @@ pub const ERROR_CAUSES: [(&str, &str); 7] = [
 pub fn sentences(analysis: &Analysis<'_>, summary: &Summary) -> Vec<String> {
     let mut sentences = vec![speed(summary)];
     sentences.extend(compared(summary));
-    sentences.extend(typical(analysis));
     sentences.extend(price(summary));
+    sentences.extend(typical(analysis));
     sentences.push(trouble(analysis, summary));
     sentences
 }
@@ -63,7 +63,7 @@ fn compared(summary: &Summary) -> Option<String> {
         parts.push(format!("no valid pair of rounds for {}", listed(&unpaired)));
     }
     (!parts.is_empty())
-        .then(|| format!("Relative to {reference}’s rate in the same rounds, {}.", parts.join("; ")))
+        .then(|| format!("Relative to {reference}'s rate in the same rounds, {}.", parts.join("; ")))
 }
 
 /// The others against the reference, over all cells.
@@ -138,7 +138,7 @@ fn price(summary: &Summary) -> Option<String> {
     let latency = each(|line| line.p99_us, 1e-3, "ms")
         .map(|list| format!("99 of 100 requests were answered within {list}"));
     let memory = each(|line| line.pss_bytes, 1.0 / 1048576.0, "MiB")
-        .map(|list| format!("the server’s memory was {list}"));
+        .map(|list| format!("the server's memory was {list}"));
     let parts: Vec<String> = [latency, memory].into_iter().flatten().collect();
     (!parts.is_empty()).then(|| format!("There, {}.", parts.join("; ")))
 }

@@ -205,7 +205,9 @@ fn panel(
             for (x, y) in &medians {
                 canvas.marker(*x, *y, 3.2, styles[series], false)?;
             }
-            if let Some(end) = medians.last() {
+            // A label beside the last point only where there is one: its leader would look like data otherwise.
+            let last = blocks.last().and_then(|block| analysis.spread(block, series, metric.name));
+            if let (Some(end), Some(_)) = (medians.last(), last) {
                 ends.push((series, *end));
             }
         }

@@ -45,8 +45,8 @@ fn plain(cells: impl IntoIterator<Item = String>) -> Vec<(String, bool)> {
 /// The headings of a block's factors and of the series.
 fn cell_headings(analysis: &Analysis<'_>) -> Vec<String> {
     let factors = analysis.block_factors();
-    let titles = factors.iter().map(|factor| words::factor_title(&analysis.run.factors[*factor].name));
-    let series = analysis.series.map(|factor| words::factor_title(&analysis.run.factors[factor].name));
+    let titles = factors.iter().map(|factor| words::factor_heading(&analysis.run.factors[*factor].name));
+    let series = analysis.series.map(|factor| words::factor_heading(&analysis.run.factors[factor].name));
     titles.chain(series).collect()
 }
 

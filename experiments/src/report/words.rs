@@ -35,6 +35,15 @@ pub fn factor_title(name: &str) -> String {
     }
 }
 
+/// A factor's name as a column heading.
+pub fn factor_heading(name: &str) -> String {
+    match name {
+        "size" => "file size".into(),
+        "keepalive" => "reuse".into(),
+        other => other.replace('_', " "),
+    }
+}
+
 /// A level where the factor is already named (axis ticks, table cells).
 pub fn level(factor: &str, level: &str) -> String {
     match (factor, level) {
