@@ -141,7 +141,7 @@ fn axis(analysis: &Analysis<'_>, metric: &Metric, blocks: &[&Block]) -> Axis {
 const WIDTH: f64 = 300.0;
 const HEIGHT: f64 = 226.0;
 const LEFT: f64 = 38.0;
-const RIGHT: f64 = 58.0;
+const RIGHT: f64 = 62.0;
 const TOP: f64 = 40.0;
 const BOTTOM: f64 = 38.0;
 /// Labels closer than this run into each other.
@@ -178,8 +178,8 @@ fn panel(
         let dodge = (0.7 * step / names.len() as f64).min(5.0);
         let styles = styles(names);
         let mut ends = Vec::new();
-        for series in 0..names.len() {
-            let ink = Ink::Series(styles[series]);
+        for (series, style) in styles.iter().copied().enumerate() {
+            let ink = Ink::Series(style);
             let shift = (series as f64 - 0.5 * (names.len() as f64 - 1.0)) * dodge;
             let mut medians = Vec::new();
             for (index, block) in blocks.iter().enumerate() {
@@ -203,7 +203,7 @@ fn panel(
                 canvas.path(&medians, ink, 1.5)?;
             }
             for (x, y) in &medians {
-                canvas.marker(*x, *y, 3.2, styles[series], false)?;
+                canvas.marker(*x, *y, 3.2, style, false)?;
             }
             // A label beside the last point only where there is one: its leader would look like data otherwise.
             let last = blocks.last().and_then(|block| analysis.spread(block, series, metric.name));
