@@ -1,5 +1,6 @@
 //! What one serving thread owns and reuses: the server it works for, its scoreboard slot, its clock, its buffers.
 
+use crate::connection::Exchange;
 use crate::connection::step::{Interest, Wait, Wake};
 use crate::http::date::Clock;
 use crate::server::Server;
@@ -56,30 +57,44 @@ pub struct ThreadContext<'a> {
     pub leaving: &'a Leaving,
     /// Wall clock with the Date header's text, formatted once a second.
     pub clock: Clock,
-    buffers: Vec<Vec<u8>>,
+    #[allow(
+        clippy::vec_box,
+        reason = "a connection takes the box itself; moving the contents in and out would copy them"
+    )]
+    exchanges: Vec<Box<Exchange>>,
+    drain: Vec<u8>,
 }
 
-/// Read buffers kept for reuse per thread; more are returned to the allocator.
-const BUFFERS_KEPT: usize = 8;
+/// Working sets kept for reuse per thread; more are returned to the allocator.
+const EXCHANGES_KEPT: usize = 8;
 
 impl<'a> ThreadContext<'a> {
     /// A context for one thread of a server.
     pub fn new(server: &'a Server, slot: &'a Slot, leaving: &'a Leaving) -> ThreadContext<'a> {
-        ThreadContext { server, slot, leaving, clock: Clock::new(), buffers: Vec::new() }
+        ThreadContext { server, slot, leaving, clock: Clock::new(), exchanges: Vec::new(), drain: Vec::new() }
     }
 
-    /// An empty buffer, reused if one is there. A connection holds one only while it has unread bytes.
-    pub(crate) fn take_buffer(&mut self) -> Vec<u8> {
-        self.buffers.pop().unwrap_or_default()
+    /// A working set for a request, reused if one is there. A connection holds one only while a request is in progress.
+    pub(crate) fn take_exchange(&mut self) -> Box<Exchange> {
+        self.exchanges.pop().unwrap_or_default()
     }
 
-    /// Gives a buffer back. One that grew past the ordinary read size is freed, so that a single large request head
-    /// does not stay in memory for the life of the thread.
-    pub(crate) fn give_buffer(&mut self, mut buffer: Vec<u8>) {
-        if buffer.capacity() <= 2 * sys::READ_SIZE && self.buffers.len() < BUFFERS_KEPT {
-            buffer.clear();
-            self.buffers.push(buffer);
+    /// Gives a working set back.
+    pub(crate) fn give_exchange(&mut self, exchange: Option<Box<Exchange>>) {
+        if let Some(mut exchange) = exchange
+            && self.exchanges.len() < EXCHANGES_KEPT
+        {
+            exchange.recycle();
+            self.exchanges.push(exchange);
         }
+    }
+
+    /// Where bytes nobody wants are read into. Cleared once per thread, not once per read.
+    pub(crate) fn drain_buffer(&mut self, size: usize) -> &mut [u8] {
+        if self.drain.len() < size {
+            self.drain.resize(size, 0);
+        }
+        &mut self.drain[..size]
     }
 
     /// Waits in place, in `poll(2)`: the blocking models' way. A signal that asks for an immediate stop ends the wait

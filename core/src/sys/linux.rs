@@ -213,8 +213,8 @@ impl Map {
         if base == libc::MAP_FAILED { Err(Errno::last()) } else { Ok(Map { base, length }) }
     }
 
-    /// Length in bytes.
-    pub fn len(&self) -> usize {
+    /// In bytes.
+    pub fn length(&self) -> usize {
         self.length
     }
 
@@ -237,4 +237,26 @@ impl Drop for Map {
         // SAFETY: base and length are those of a mapping this value owns, and nothing borrows it any more.
         unsafe { libc::munmap(self.base, self.length) };
     }
+}
+
+/// Local time in the access log's form, `01/Dec/2026:02:03:04 +0000`. The first call of a process reads the time zone.
+pub fn local_time(seconds: i64) -> String {
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    // SAFETY: tm is plain data for which all zeroes is a valid value (its one pointer, the zone name, may be null).
+    let mut tm: libc::tm = unsafe { std::mem::zeroed() };
+    // SAFETY: both pointers are valid for the call; localtime_r is the thread-safe form.
+    unsafe { libc::localtime_r(&raw const seconds, &raw mut tm) };
+    let (sign, offset) = if tm.tm_gmtoff < 0 { ('-', -tm.tm_gmtoff) } else { ('+', tm.tm_gmtoff) };
+    format!(
+        "{:02}/{}/{:04}:{:02}:{:02}:{:02} {sign}{:02}{:02}",
+        tm.tm_mday,
+        MONTHS.get(tm.tm_mon as usize).unwrap_or(&"???"),
+        tm.tm_year + 1900,
+        tm.tm_hour,
+        tm.tm_min,
+        tm.tm_sec,
+        offset / 3600,
+        offset / 60 % 60,
+    )
 }

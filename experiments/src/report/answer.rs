@@ -69,7 +69,7 @@ fn compared(summary: &Summary) -> Option<String> {
 /// The others against the reference, over all cells.
 fn typical(analysis: &Analysis<'_>) -> Option<String> {
     let reference = *analysis.references().first()?;
-    if analysis.blocks.len() < 2 {
+    if !analysis.has_typical() {
         return None;
     }
     let names = analysis.series_names();

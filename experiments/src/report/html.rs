@@ -198,7 +198,7 @@ fn forests(analysis: &Analysis<'_>, references: &[usize]) -> Result<Vec<Value>, 
                 table => table(&intervals),
                 by_luck => (count as f64 * 0.05).round() as u64,
                 count,
-                cells => analysis.blocks.len(),
+                typical => analysis.has_typical(),
                 cut => analysis.blocks.len() > forest::MOST_ROWS,
                 most => forest::MOST_ROWS,
             })

@@ -259,12 +259,14 @@ fn direct_labels(
     Ok(())
 }
 
-/// At most `most` characters of a name.
-pub fn shortened(name: &str, most: usize) -> String {
-    if name.chars().count() <= most {
+/// At most `most` characters of a name: its beginning and its end, since variants of a server differ at the end.
+fn shortened(name: &str, most: usize) -> String {
+    let length = name.chars().count();
+    if length <= most {
         return name.to_owned();
     }
-    name.chars().take(most - 1).chain(['…']).collect()
+    let part = (most - 1) / 2;
+    name.chars().take(part).chain(['…']).chain(name.chars().skip(length - part)).collect()
 }
 
 /// Sorted positions moved as little as needed to be `gap` apart within `low..high`.
@@ -311,6 +313,12 @@ mod tests {
         assert!(places.windows(2).all(|pair| pair[1] - pair[0] > 10.99), "{places:?}");
         assert!(places[0] >= 0.0 && places[4] <= 100.001, "{places:?}");
         assert_eq!(spread_apart(&[10.0, 50.0], 11.0, 0.0, 100.0), [10.0, 50.0]);
+    }
+
+    #[test]
+    fn long_names_keep_what_tells_variants_apart() {
+        assert_eq!(shortened("apache2", 9), "apache2");
+        assert_eq!(shortened("apache2-prefork", 9), "apac…fork");
     }
 
     #[test]

@@ -136,7 +136,7 @@ pub fn ratios(analysis: &Analysis<'_>, reference: usize) -> Table {
             row
         })
         .collect();
-    if analysis.blocks.len() > 1 {
+    if analysis.has_typical() {
         for (series, name) in analysis.series_names().into_iter().enumerate() {
             if series == reference || !analysis.measured(series) {
                 continue;

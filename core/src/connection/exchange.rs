@@ -1,0 +1,133 @@
+//! What a request in progress needs: input buffer, head, response, output. Lent by the thread, so that an idle
+//! connection costs only its own few bytes.
+
+use super::elapsed_us;
+use super::output::Output;
+use crate::context::ThreadContext;
+use crate::http::body::BodyReader;
+use crate::http::head::Head;
+use crate::http::response::Response;
+use crate::log::access::Entry;
+use crate::request::Peer;
+use crate::sys::READ_SIZE;
+use std::time::Instant;
+
+/// The working set of one request after another on one connection.
+#[derive(Debug, Default)]
+pub struct Exchange {
+    /// Bytes received; the current request starts at `at`.
+    pub(super) input: Vec<u8>,
+    pub(super) at: usize,
+    pub(super) head: Head,
+    /// Where the current request's head ends in `input`, 0 until it is complete.
+    pub(super) head_end: usize,
+    /// Where the current request ends in `input`.
+    pub(super) request_end: usize,
+    pub(super) line_complete: bool,
+    pub(super) body: BodyReader,
+    /// Chosen, not yet emitted: while the body is being read.
+    pub(super) response: Option<Response>,
+    pub(super) output: Output,
+    /// The answer being sent, for the log. Taken when the line is written.
+    pub(super) answered: Option<Answered>,
+    /// Log lines of answers whose bytes still wait for a common write.
+    pub(super) log: Vec<u8>,
+    pub(super) started: Option<Instant>,
+}
+
+/// What the access log says about a response.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Answered {
+    pub(super) status: u16,
+    pub(super) header_bytes: u64,
+    /// Bytes written or owed before this response.
+    pub(super) output_before: u64,
+    pub(super) keeps: bool,
+}
+
+impl Exchange {
+    /// The current request's head. Spans are relative to it.
+    pub(super) fn head_bytes(&self) -> &[u8] {
+        &self.input[self.at..self.head_end.max(self.at)]
+    }
+
+    /// Is there anything unread?
+    pub(super) fn has_input(&self) -> bool {
+        self.at < self.input.len()
+    }
+
+    /// Steps over the answered request.
+    pub(super) fn finish_request(&mut self) {
+        self.at = self.request_end.clamp(self.at, self.input.len());
+        if self.at == self.input.len() {
+            self.input.clear();
+            self.at = 0;
+        }
+        self.request_end = self.at;
+        self.head_end = 0;
+        self.line_complete = false;
+        self.started = None;
+        self.head.reset();
+    }
+
+    /// Makes room at the front, so that a pipelining client cannot grow the buffer without end.
+    pub(super) fn compact(&mut self) {
+        if self.at > 0 {
+            self.input.drain(..self.at);
+            self.head_end = self.head_end.saturating_sub(self.at);
+            self.request_end = self.request_end.saturating_sub(self.at);
+            self.at = 0;
+        }
+    }
+
+    /// Counts the answer in hand and formats its log line, if the server keeps a log. `sent` is given for an answer
+    /// that waits for a common write; otherwise it is what was really written.
+    pub(super) fn format_log(&mut self, cx: &ThreadContext<'_>, peer: &Peer, sent: Option<u64>) {
+        let Some(answered) = self.answered.take() else { return };
+        let sent = sent.unwrap_or_else(|| self.output.total().saturating_sub(answered.output_before));
+        cx.slot.count_request(sent);
+        let Some(log) = &cx.server.access_log else { return };
+        log.format(
+            &Entry {
+                server: cx.server,
+                peer,
+                head: &self.head,
+                bytes: &self.input[self.at..],
+                status: answered.status,
+                sent,
+                sent_body: sent.saturating_sub(answered.header_bytes),
+                received: (self.request_end.max(self.head_end).saturating_sub(self.at)) as u64,
+                now_us: cx.clock.now_us(),
+                took_us: self.started.map_or(0, elapsed_us),
+                keeps: answered.keeps,
+            },
+            &mut self.log,
+        );
+    }
+
+    /// Writes the pending log lines.
+    pub(super) fn write_log(&mut self, cx: &ThreadContext<'_>, peer: &Peer) {
+        self.format_log(cx, peer, None);
+        if !self.log.is_empty() {
+            if let Some(log) = &cx.server.access_log {
+                log.write(&self.log);
+            }
+            self.log.clear();
+        }
+    }
+
+    /// Ready for another connection. A buffer that grew past the ordinary size is freed, so that one large request head
+    /// does not stay in memory for the life of the thread.
+    pub(crate) fn recycle(&mut self) {
+        self.input.clear();
+        self.input.shrink_to(2 * READ_SIZE);
+        self.at = 0;
+        self.request_end = 0;
+        self.finish_request();
+        self.body = BodyReader::default();
+        self.response = None;
+        self.output.recycle();
+        self.answered = None;
+        self.log.clear();
+    }
+}

@@ -1,0 +1,3 @@
+//! Content producers, one file each.
+
+pub mod file;

@@ -1,0 +1,8 @@
+//! HTTP as values: bytes to a head, a response to bytes, and the RFC sections in between. No descriptor in sight,
+//! except that a response may own the file it will send.
+
+pub mod body;
+pub mod date;
+pub mod head;
+pub mod mime;
+pub mod response;
