@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::Parser;
 use mpmlab_experiments::duration::parse_duration;
 use mpmlab_experiments::interrupt::on_interrupt;
-use mpmlab_experiments::load::{self, LoadError, Plan, Url, text};
+use mpmlab_experiments::load::{self, Plan, Url, text};
 
 /// Generate HTTP load in a closed loop and report what happened.
 ///
@@ -64,29 +64,17 @@ pub fn run(args: LoadArgs) -> Result<ExitCode> {
         headers: args.headers,
         cpus: args.cpus,
     };
-    if let Err(error) = plan.check() {
-        return Ok(refuse(&error));
-    }
+    plan.check()?;
     if !args.json {
         print!("{}", text::heading(&plan));
     }
-    let outcome = match load::run(&plan, on_interrupt()) {
-        Ok(outcome) => outcome,
-        Err(error @ LoadError::Plan(_)) => return Ok(refuse(&error)),
-        Err(error) => return Err(error.into()),
-    };
+    let outcome = load::run(&plan, on_interrupt())?;
     if args.json {
         println!("{}", serde_json::to_string(&outcome)?);
     } else {
         print!("{}", text::summary(&outcome, args.latency));
     }
     Ok(if outcome.valid { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-/// Wrong usage: one line, status 2.
-fn refuse(error: &LoadError) -> ExitCode {
-    eprintln!("mpmlab load: {error}");
-    ExitCode::from(2)
 }
 
 fn parse_header(text: &str) -> Result<(String, String), String> {
