@@ -22,7 +22,7 @@ pub fn table(records: &[Record], targets: &[String]) -> String {
     let Some(settings) = reference(&cells) else { return String::new() };
     let kept = if factor::flag(&settings, "keepalive") { "kept" } else { "new for each request" };
     let mut text = format!(
-        "{} connections, {kept}, {} byte file; medians over the rounds\n{:<16} {:>12} {:>12} {:>12} {:>7}\n",
+        "connections: {} ({kept}); file: {} bytes; medians over the rounds\n{:<16} {:>12} {:>12} {:>12} {:>7}\n",
         factor::number(&settings, "connections"),
         factor::number(&settings, "size"),
         "target",
