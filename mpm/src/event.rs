@@ -33,7 +33,6 @@ use mpmlab_core::config::clamp::Shape;
 use mpmlab_core::connection::step::{ConnState, Wake};
 use mpmlab_core::context::ThreadContext;
 use mpmlab_core::slot::Status;
-use nix::errno::Errno;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
@@ -484,7 +483,6 @@ impl Post for Process<'_, '_> {
             };
             match work {
                 Work::Fresh(fresh) => {
-                    slot.set(Status::Read);
                     self.connections.fetch_add(1, SeqCst);
                     self.serve(&mut cx, Held::new(fresh.into_connection()), Wake::Ready);
                 }

@@ -79,7 +79,6 @@ impl Mpm for Prefork {
             match acceptor.accept(child) {
                 Accepted::Connection(fresh) => {
                     left = left.map(|n| n - 1);
-                    slot.set(Status::Read);
                     drive(&mut fresh.into_connection(), &mut cx, Wake::Ready, ParkSet::NONE);
                     // One look per connection: was this child chosen to die?
                     if child.pod.take().is_some() {

@@ -126,7 +126,6 @@ impl Post for Process<'_, '_> {
                     Popped::Closed => return,
                 }
             };
-            slot.set(Status::Read);
             drive(&mut fresh.into_connection(), &mut cx, Wake::Ready, ParkSet::NONE);
             self.left.fetch_sub(1, Relaxed);
         }

@@ -115,7 +115,7 @@ impl<'a> Closed<'a> {
     pub(super) fn run(mut self) -> nix::Result<Report> {
         let begin = Instant::now();
         let warm = begin + self.plan.warmup;
-        let end = warm + self.plan.duration;
+        let mut end = warm + self.plan.duration;
         let sweep_every = (self.plan.timeout / 16).clamp(Duration::from_millis(1), SWEEP_MAX);
         let mut next_sweep = begin + sweep_every;
         let mut window = self.begin_window(begin)?;
@@ -133,6 +133,8 @@ impl<'a> Closed<'a> {
             let interrupted = self.stop.load(Ordering::Relaxed);
             if warming && (now >= warm || interrupted) {
                 window = self.begin_window(now)?;
+                // A thread that was late for its window gets the whole of it all the same.
+                end = now + self.plan.duration;
                 warming = false;
             }
             if now >= end || interrupted {

@@ -45,9 +45,7 @@ pub enum Accepted {
 /// Takes one connection from a listener.
 pub fn accept_from(listener: &Listener) -> Accepted {
     match sys::accept(listener.fd()) {
-        Ok((socket, remote)) => {
-            Accepted::Connection(Fresh { socket, remote, local: listener.local() })
-        }
+        Ok((socket, remote)) => Accepted::Connection(Fresh { socket, remote, local: listener.local() }),
         Err(
             Errno::EINTR
             | Errno::ECONNABORTED

@@ -96,8 +96,11 @@ pub fn run(child: &Child<'_>, post: &dyn Post) -> ExitReason {
 }
 
 /// The starter thread: all workers, then the listener; then, once a second, workers for slots that were occupied.
-fn start<'scope, 'env, 'c>(crew: &'env Crew<'env, 'c>, post: &'env dyn Post, scope: &'scope Scope<'scope, 'env>)
-where
+fn start<'scope, 'env, 'c>(
+    crew: &'env Crew<'env, 'c>,
+    post: &'env dyn Post,
+    scope: &'scope Scope<'scope, 'env>,
+) where
     'c: 'env,
 {
     let child = crew.child;

@@ -7,7 +7,12 @@ use mpmlab_core::context::ThreadContext;
 
 /// Advances `conn` until it is closed (`None`), or waits in a state that the model parks: then the model must keep it and
 /// call again as the wait says.
-pub fn drive(conn: &mut Connection, cx: &mut ThreadContext<'_>, mut wake: Wake, parks: ParkSet) -> Option<Wait> {
+pub fn drive(
+    conn: &mut Connection,
+    cx: &mut ThreadContext<'_>,
+    mut wake: Wake,
+    parks: ParkSet,
+) -> Option<Wait> {
     loop {
         match conn.advance(cx, wake) {
             Step::Closed(_) => return None,

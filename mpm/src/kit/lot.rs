@@ -155,8 +155,15 @@ impl Lot {
         }
         let mut inner = self.inner.lock();
         let list = inner.list_for(wait.state, wait.limit);
-        let entry =
-            Entry { held: Some(held), fd: wait.fd, state: wait.state, expires, list, before: NIL, after: NIL };
+        let entry = Entry {
+            held: Some(held),
+            fd: wait.fd,
+            state: wait.state,
+            expires,
+            list,
+            before: NIL,
+            after: NIL,
+        };
         let place = inner.insert(entry);
         if self.poller.add(wait.fd, wait.interest, u64::from(place)).is_err() {
             return Err(inner.remove(place).expect("it was inserted above").0);
@@ -385,7 +392,8 @@ mod tests {
         lot.expire(None, Some(Duration::from_secs(2)), &mut taken);
         assert!(taken.is_empty());
         let inner = lot.inner.lock();
-        let mut left: Vec<u64> = inner.entries.iter().map(|e| (e.expires - lot.now()).div_ceil(1_000_000)).collect();
+        let mut left: Vec<u64> =
+            inner.entries.iter().map(|e| (e.expires - lot.now()).div_ceil(1_000_000)).collect();
         left.sort_unstable();
         assert_eq!(left, [1, 2]);
     }

@@ -5,7 +5,8 @@ use nix::errno::Errno;
 use nix::libc;
 use nix::sys::socket::sockopt::{Ipv6V6Only, KeepAlive, ReuseAddr, TcpNoDelay};
 use nix::sys::socket::{
-    AddressFamily, Backlog, SockFlag, SockProtocol, SockType, SockaddrStorage, bind, listen, setsockopt, socket,
+    AddressFamily, Backlog, SockFlag, SockProtocol, SockType, SockaddrStorage, bind, listen, setsockopt,
+    socket,
 };
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
@@ -91,16 +92,23 @@ impl Drop for Listener {
 /// restart never refuses a connection; the others are closed.
 ///
 /// # Errors
-/// One of them cannot be had; nothing stays open then.
-pub fn open_all(asked: &[Listen], backlog: u32, mut old: Vec<Listener>) -> Result<Vec<Listener>, ListenError> {
-    let mut open: Vec<Listener> = Vec::with_capacity(asked.len());
-    for listen in asked {
-        let kept = old.iter().position(|l| l.asked == *listen).map(|index| old.swap_remove(index));
-        open.push(match kept {
-            Some(listener) => listener,
-            None => open_one(*listen, backlog)?,
-        });
+/// One of them cannot be had; `old` is as it was then.
+pub fn open_all(
+    asked: &[Listen],
+    backlog: u32,
+    old: &mut Vec<Listener>,
+) -> Result<Vec<Listener>, ListenError> {
+    let mut fresh = Vec::new();
+    for listen in asked.iter().filter(|listen| !old.iter().any(|l| l.asked == **listen)) {
+        fresh.push(open_one(*listen, backlog)?);
     }
+    old.extend(fresh);
+    let mut in_order = |listen: &Listen| {
+        let index = old.iter().position(|l| l.asked == *listen)?;
+        Some(old.swap_remove(index))
+    };
+    let open = asked.iter().filter_map(&mut in_order).collect();
+    old.clear();
     Ok(open)
 }
 
@@ -112,7 +120,8 @@ fn open_one(asked: Listen, backlog: u32) -> Result<Listener, ListenError> {
             open_at(asked, address, backlog).map_err(|e| failed(address.to_string(), e))
         }
         // A bare port is one socket for both families; where there is no IPv6, one for IPv4.
-        None => match open_at(asked, SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), asked.port), backlog) {
+        None => match open_at(asked, SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), asked.port), backlog)
+        {
             Err(Errno::EAFNOSUPPORT | Errno::EADDRNOTAVAIL) => {
                 open_at(asked, SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), asked.port), backlog)
             }
@@ -158,7 +167,9 @@ fn defer_accept(fd: RawFd) {
 
 fn explain(error: Errno) -> String {
     match error {
-        Errno::EADDRINUSE => "address already in use; stop the server that listens there, or choose another port",
+        Errno::EADDRINUSE => {
+            "address already in use; stop the server that listens there, or choose another port"
+        }
         Errno::EACCES => "permission denied; ports below 1024 need root, choose a higher one",
         Errno::EADDRNOTAVAIL => "this machine has no such address; choose one of its own, or only a port",
         other => return format!("{}; choose another address", other.desc().to_lowercase()),

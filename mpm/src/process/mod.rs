@@ -14,11 +14,13 @@
 //! | `orders` | what a threaded child's main thread waits for |
 //! | `listen` | listening sockets |
 //! | `mutex` | the accept mutex |
+//! | `dummy` | the connection that wakes an idle prefork child |
 //! | `reclaim` | the schedule by which children are made to end |
 //! | `privileges` | User and Group |
 //! | `poller` | epoll, level triggered |
 //! | `errorlog` | lines in Apache's form |
 
+pub mod dummy;
 pub mod errorlog;
 pub mod fork;
 pub mod listen;

@@ -61,8 +61,7 @@ impl Orders {
         let pod_fd = pod.map(|pod| unsafe { BorrowedFd::borrow_raw(pod.read_end()) });
         let mut entries = vec![PollFd::new(self.reader.as_fd(), PollFlags::POLLIN)];
         entries.extend(pod_fd.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
-        let timeout =
-            limit.and_then(|limit| PollTimeout::try_from(limit).ok()).unwrap_or(PollTimeout::NONE);
+        let timeout = limit.and_then(|limit| PollTimeout::try_from(limit).ok()).unwrap_or(PollTimeout::NONE);
         // TERM is let in only here, by the one thread that waits here.
         signals::let_in(Signal::SIGTERM);
         let _ = poll(&mut entries, timeout);

@@ -62,8 +62,7 @@ impl Poller {
         };
         let mut event = libc::epoll_event { events: events as u32, u64: token };
         // SAFETY: the event is valid for the call; the kernel copies it.
-        let rc =
-            unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &raw mut event) };
+        let rc = unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &raw mut event) };
         Errno::result(rc).map(drop)
     }
 
@@ -81,9 +80,7 @@ impl Poller {
         let room = ready.events.len() as i32;
         ready.count = 0;
         // SAFETY: the vector has `room` initialised events, which the kernel may overwrite.
-        let rc = unsafe {
-            libc::epoll_wait(self.epoll.as_raw_fd(), ready.events.as_mut_ptr(), room, millis)
-        };
+        let rc = unsafe { libc::epoll_wait(self.epoll.as_raw_fd(), ready.events.as_mut_ptr(), room, millis) };
         ready.count = Errno::result(rc)? as usize;
         Ok(())
     }

@@ -30,10 +30,14 @@ pub enum AccountError {
         name: String,
     },
     /// No account to fall back to.
-    #[error("started as root, but there is neither 'www-data' nor 'nobody' to run as; choose with -c \"User NAME\"")]
+    #[error(
+        "started as root, but there is neither 'www-data' nor 'nobody' to run as; choose with -c \"User NAME\""
+    )]
     None,
     /// The account cannot read the document root.
-    #[error("DocumentRoot '{root}': user '{name}', whom children run as when started as root, cannot read it; {advice}")]
+    #[error(
+        "DocumentRoot '{root}': user '{name}', whom children run as when started as root, cannot read it; {advice}"
+    )]
     Root {
         /// The document root.
         root: String,
@@ -47,29 +51,38 @@ pub enum AccountError {
 /// The account for this configuration; `None` when not started as root: then nothing changes hands.
 ///
 /// # Errors
-/// See [`AccountError`].
+/// There is no such account. Whether it can read the document root is for [`check`] to say.
 pub fn choose(server: &Server) -> Result<Option<Account>, AccountError> {
     if !getuid().is_root() {
         return Ok(None);
     }
     let config = &server.config;
     let user = match &config.user {
-        Some(name) => find_user(name).ok_or_else(|| AccountError::Unknown { directive: "User", name: name.clone() })?,
+        Some(name) => {
+            find_user(name).ok_or_else(|| AccountError::Unknown { directive: "User", name: name.clone() })?
+        }
         None => USUAL.iter().find_map(|name| find_user(name)).ok_or(AccountError::None)?,
     };
     let gid = match &config.group {
         None => user.gid,
-        Some(name) => {
-            find_group(name).ok_or_else(|| AccountError::Unknown { directive: "Group", name: name.clone() })?
-        }
+        Some(name) => find_group(name)
+            .ok_or_else(|| AccountError::Unknown { directive: "Group", name: name.clone() })?,
     };
-    let account = Account { name: user.name, uid: user.uid, gid, chosen: config.user.is_some() };
-    if account.uid.is_root() || can_read(&account, server) {
-        return Ok(Some(account));
+    Ok(Some(Account { name: user.name, uid: user.uid, gid, chosen: config.user.is_some() }))
+}
+
+/// Can the account read the document root?
+///
+/// # Errors
+/// It cannot.
+pub fn check(account: Option<&Account>, server: &Server) -> Result<(), AccountError> {
+    let Some(account) = account else { return Ok(()) };
+    if account.uid.is_root() || can_read(account, server) {
+        return Ok(());
     }
     Err(AccountError::Root {
         root: server.root.display().to_string(),
-        name: account.name,
+        name: account.name.clone(),
         advice: if account.chosen {
             "give it permission, or name another with User"
         } else {

@@ -18,7 +18,9 @@ use super::fork::exit_now;
 use mpmlab_core::context::Leaving;
 use nix::libc::c_int;
 use nix::sys::select::pselect;
-use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, SigmaskHow, Signal, pthread_sigmask, sigaction};
+use nix::sys::signal::{
+    SaFlags, SigAction, SigHandler, SigSet, SigmaskHow, Signal, pthread_sigmask, sigaction,
+};
 use nix::sys::time::{TimeSpec, TimeValLike};
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicI32, AtomicU8, Ordering::Relaxed};
@@ -163,4 +165,18 @@ pub fn let_in(signal: Signal) {
 /// Keeps one signal out of the calling thread and of the threads it creates.
 pub fn keep_out(signal: Signal) {
     mask(SigmaskHow::SIG_BLOCK, &SigSet::from(signal));
+}
+
+/// Sends a request to another server's parent.
+///
+/// # Errors
+/// There is no such process, or it is someone else's.
+pub fn send(pid: i32, request: Request) -> nix::Result<()> {
+    let signal = match request {
+        Request::Stop => Signal::SIGTERM,
+        Request::GracefulStop => Signal::SIGWINCH,
+        Request::Restart => Signal::SIGHUP,
+        Request::GracefulRestart => Signal::SIGUSR1,
+    };
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), signal)
 }

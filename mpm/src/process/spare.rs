@@ -139,7 +139,8 @@ pub fn worker(rows: &[Row], limits: &Effective, state: &mut Spawning) -> SpawnPl
     }
     let dead = |row: &Row| row.threads.iter().take(per_child).filter(|s| **s == Status::Dead).count();
     let candidates = rows.iter().enumerate().filter(|(_, r)| dead(r) > 0 && (!r.present || r.quiescing));
-    let (wholly, partly): (Vec<_>, Vec<_>) = candidates.partition(|(_, r)| dead(r) == per_child.min(r.threads.len()));
+    let (wholly, partly): (Vec<_>, Vec<_>) =
+        candidates.partition(|(_, r)| dead(r) == per_child.min(r.threads.len()));
     let start: Vec<usize> = wholly.into_iter().chain(partly).map(|(slot, _)| slot).take(state.rate).collect();
     if start.is_empty() {
         state.rate = 1;
@@ -176,7 +177,8 @@ pub fn event(rows: &[Row], limits: &Effective, state: &mut Spawning) -> SpawnPla
         state.rate = 1;
         return plan;
     }
-    let free: Vec<usize> = rows.iter().enumerate().filter(|(_, r)| !r.present).map(|(slot, _)| slot).collect();
+    let free: Vec<usize> =
+        rows.iter().enumerate().filter(|(_, r)| !r.present).map(|(slot, _)| slot).collect();
     if free.is_empty() {
         state.rate = 1;
         return SpawnPlan::note(Note::ScoreboardFull);
@@ -229,7 +231,13 @@ mod tests {
     }
 
     fn row(threads: &[Status]) -> Row {
-        Row { present: true, quiescing: false, not_accepting: false, current: true, threads: threads.to_vec() }
+        Row {
+            present: true,
+            quiescing: false,
+            not_accepting: false,
+            current: true,
+            threads: threads.to_vec(),
+        }
     }
 
     fn absent(threads: usize) -> Row {
