@@ -64,7 +64,7 @@ pub fn run(args: LoadArgs) -> Result<ExitCode> {
         headers: args.headers,
         cpus: args.cpus,
     };
-    if let Err(error) = plan.check() {
+    if let Err(error) = load::check(&plan) {
         return Ok(refuse(&error));
     }
     if !args.json {

@@ -57,6 +57,13 @@ pub enum LoadError {
     },
 }
 
+/// Refuses what [`run`] would refuse on this machine, without running it.
+pub fn check(plan: &Plan) -> Result<(), LoadError> {
+    plan.check()?;
+    usable_cpus(plan)?;
+    Ok(())
+}
+
 /// Runs the plan; blocks until it is over. Raising `stop` ends it early, and the outcome covers what was measured.
 pub fn run(plan: &Plan, stop: &AtomicBool) -> Result<Outcome, LoadError> {
     plan.check()?;
