@@ -1,2 +1,59 @@
 //! The `mpmlab` command: picks the subcommand, prints errors, sets the exit status.
-fn main() {}
+
+mod serve;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// One web server whose concurrency model is a flag, and a laboratory that says what each mechanism is worth.
+#[derive(Debug, Parser)]
+#[command(name = "mpmlab", version, max_term_width = 110)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Serve(serve::ServeArgs),
+}
+
+/// Exit status for wrong usage or configuration.
+const USAGE: u8 = 2;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
+    let outcome = match &cli.command {
+        Command::Serve(args) => serve::run(args),
+    };
+    outcome.unwrap_or_else(|error| {
+        eprintln!("mpmlab: {}", one_line(&format!("{error:#}")));
+        ExitCode::from(USAGE)
+    })
+}
+
+/// Help goes to standard output; a mistake becomes one line on standard error.
+fn usage(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() {
+        print!("{error}");
+        return ExitCode::SUCCESS;
+    }
+    let text = error.to_string();
+    let said: Vec<&str> =
+        text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("Usage:")).collect();
+    if text.lines().count() > said.len() + 12 || said.len() > 8 {
+        // The whole help, as for a missing subcommand: it is no line, and need not be.
+        eprint!("{text}");
+        return ExitCode::from(USAGE);
+    }
+    let line = said.join("; ");
+    eprintln!("mpmlab: {}", line.strip_prefix("error: ").unwrap_or(&line));
+    ExitCode::from(USAGE)
+}
+
+fn one_line(text: &str) -> String {
+    text.lines().map(str::trim).collect::<Vec<_>>().join(" ")
+}

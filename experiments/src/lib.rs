@@ -5,3 +5,7 @@
 pub mod duration;
 pub mod interrupt;
 pub mod load;
+pub mod probe;
+pub mod report;
+pub mod study;
+pub mod target;
