@@ -7,5 +7,6 @@ pub mod interrupt;
 pub mod load;
 pub mod probe;
 pub mod report;
+pub mod stats;
 pub mod study;
 pub mod target;
