@@ -52,17 +52,17 @@ pub struct LoadArgs {
 }
 
 /// Runs the command.
-pub fn run(args: &LoadArgs) -> Result<ExitCode> {
+pub fn run(args: LoadArgs) -> Result<ExitCode> {
     let plan = Plan {
-        url: args.url.clone(),
+        url: args.url,
         threads: args.threads,
         connections: args.connections,
         warmup: args.warmup,
         duration: args.duration,
         timeout: args.timeout,
         keepalive: !args.no_keepalive,
-        headers: args.headers.clone(),
-        cpus: args.cpus.clone(),
+        headers: args.headers,
+        cpus: args.cpus,
     };
     // Before the heading: what is refused is not announced.
     load::check(&plan)?;
