@@ -42,10 +42,9 @@ impl Arity {
     /// Apache's complaint, if `count` is wrong.
     fn check(self, name: &str, doc: &str, words: &[String]) -> Result<(), String> {
         let takes = match (self, words.len()) {
-            (Arity::Flag, _) => {
-                let fine = words.first().is_some_and(|word| value::on_off(word).is_some());
-                return if fine { Ok(()) } else { Err(format!("{name} must be On or Off")) };
-            }
+            (Arity::Flag, 0) => return Err(format!("{name} must be On or Off")),
+            (Arity::Flag, _) if value::on_off(&words[0]).is_some() => return Ok(()),
+            (Arity::Flag, _) => return Err(format!("{name} must be On or Off, not '{}'", words[0])),
             (Arity::Listen, 1 | 2) | (Arity::Any, _) => return Ok(()),
             (Arity::Listen, _) => return Err(format!("{name} requires 1 or 2 arguments.")),
             (Arity::One, 1) | (Arity::OneOrTwo, 1 | 2) | (Arity::TwoOrThree, 2 | 3) => return Ok(()),

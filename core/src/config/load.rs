@@ -176,7 +176,7 @@ fn parse(sources: &[Source], environment: &Environment) -> Result<(Vec<Entry>, V
 fn read(path: &Path) -> Result<Vec<u8>, String> {
     let cannot = |error: std::io::Error| {
         let text = error.to_string();
-        let why = text.split(" (os error").next().unwrap_or(&text);
+        let why = text.split(" (os error").next().unwrap_or(&text).to_lowercase();
         format!("Could not open configuration file: {why}")
     };
     let metadata = std::fs::metadata(path).map_err(cannot)?;

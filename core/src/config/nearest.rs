@@ -13,10 +13,13 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     let mut best: Option<(usize, &str)> = None;
     for candidate in candidates {
         let letters: Vec<char> = candidate.chars().map(|c| c.to_ascii_lowercase()).collect();
+        let most = (wanted.len().max(letters.len()) / 3).max(1);
+        // The difference in length is the least that the distance can be.
+        if wanted.len().abs_diff(letters.len()) > most {
+            continue;
+        }
         let distance = distance(&wanted, &letters);
-        let near_enough =
-            distance <= (wanted.len().max(letters.len()) / 3).max(1) && distance < letters.len();
-        if near_enough && best.is_none_or(|(least, _)| distance < least) {
+        if distance <= most && distance < letters.len() && best.is_none_or(|(least, _)| distance < least) {
             best = Some((distance, candidate));
         }
     }

@@ -144,22 +144,15 @@ impl<'a> Parser<'a> {
     /// # Errors
     /// A section is still open.
     pub fn end_of_source(&mut self) -> Result<(), ConfigError> {
-        // The innermost first: what Apache reports is the section that it was reading.
-        while let Some(open) = self.open.pop() {
-            let Open { name, place, kind } = open;
-            match kind {
-                // Apache takes the end of the file for the end of the section without a word (3.4). We say it.
-                Kind::True => self.warnings.push(Warning::at(place, format!("<{name}> was not closed."))),
-                Kind::Skipped => {
-                    return Err(ConfigError::new(
-                        place,
-                        format!("Expected </{name}> before end of configuration"),
-                    ));
-                }
-                Kind::Section { .. } => {
-                    return Err(ConfigError::new(place, format!("<{name}> was not closed.")));
-                }
-            }
+        // Of several the innermost: what Apache reports is the section that it was reading.
+        if let Some(Open { name, place, kind }) = self.open.pop() {
+            let what = match kind {
+                Kind::Skipped => format!("Expected </{name}> before end of configuration"),
+                // Where the condition holds Apache takes the end of the file for the end of the section without a word
+                // (3.4). We refuse it: the rest of the section may be missing.
+                Kind::True | Kind::Section { .. } => format!("<{name}> was not closed."),
+            };
+            return Err(ConfigError::new(place, what));
         }
         Ok(())
     }

@@ -216,7 +216,7 @@ fn errors_say_where_what_and_what_is_allowed() {
             "StartServers x",
             "f:1: StartServers: 'x' is not a whole number; must be a whole number from -2147483648 to 2147483647",
         ),
-        ("KeepAlive maybe", "f:1: KeepAlive must be On or Off"),
+        ("KeepAlive maybe", "f:1: KeepAlive must be On or Off, not 'maybe'"),
         ("KeepAlive", "f:1: KeepAlive must be On or Off"),
         ("EnableMMAP 1", "f:1: EnableMMAP: '1' is neither; parameter must be 'on' or 'off'"),
         (
@@ -356,7 +356,7 @@ fn files_that_cannot_be_read_are_one_line() {
     let missing = directory.path().join("missing.conf");
     assert_eq!(
         error(&missing),
-        said("Could not open configuration file: No such file or directory", &missing)
+        said("Could not open configuration file: no such file or directory", &missing)
     );
     assert_eq!(error(directory.path()), said("is a directory; name a configuration file", directory.path()));
     // A pipe without a writer: opening it would wait for ever.
