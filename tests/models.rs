@@ -187,9 +187,14 @@ impl Client {
         self.send("GET / HTTP/1.1\r\nHost: test\r\n\r\n");
     }
 
-    /// Makes a request whose body is missing: it holds whoever serves it.
+    /// Sends half a request: it holds whoever serves it, under every model (mpm-semantics 7.7).
     fn hold(&mut self) {
-        self.send("POST / HTTP/1.1\r\nHost: test\r\nContent-Length: 3\r\n\r\n");
+        self.send("GET / HTTP/1.1\r\nHost: te");
+    }
+
+    /// Sends the other half.
+    fn release(&mut self) {
+        self.send("st\r\n\r\n");
     }
 
     /// One whole answer, or `None` at the end of the connection.
@@ -292,8 +297,6 @@ mod checks {
             idle.get();
             let mut held = server.connect();
             held.hold();
-            let mut half = server.connect();
-            half.send("GET / HTTP/1.1\r\nHo");
             server.connect().get();
             let children = server.children();
             assert!(children.len() >= 2, "{children:?}");
@@ -347,7 +350,7 @@ mod checks {
         assert_eq!(plateaus, [1, 2, 4, 8]);
         // Everybody who was held is served.
         for client in &mut clients {
-            client.send("abc");
+            client.release();
             assert!(client.answer().is_some());
         }
     }
@@ -403,7 +406,7 @@ mod checks {
         held.hold();
         Client::connect(server.addresses[1]).get();
         Client::connect(server.addresses[0]).get();
-        held.send("abc");
+        held.release();
         assert!(held.answer().is_some());
     }
 
@@ -418,7 +421,7 @@ mod checks {
             server.connect().get();
             (!server.children().is_subset(&old)).then_some(())
         });
-        held.send("abc");
+        held.release();
         let answer = held.answer().expect("the old generation answers");
         assert!(answer.contains("Connection: close"), "{answer}");
         until("the old generation ends", || {
@@ -444,7 +447,7 @@ mod checks {
         server.connect().get();
         server.dash_k(mpm, "graceful-stop");
         until("the pid file is removed", || (!server.root.path().join("pid").exists()).then_some(()));
-        held.send("abc");
+        held.release();
         assert!(held.answer().is_some(), "what was begun is finished");
         drop(held);
         assert!(server.wait().success());
@@ -493,11 +496,12 @@ fn closed_before_answer(newcomer: &mut Client, kept: &mut [Client]) -> usize {
     closed.into_iter().filter(|closed| *closed).count()
 }
 
-// mpm-semantics 7.1.
+// mpm-semantics 7.1. Three kept connections are more than the two workers, and few enough for the accept rule (4.4) to let
+// a fourth in whatever the workers are doing at that moment.
 #[test]
 fn event_answers_new_clients_while_kept_ones_idle() {
-    let server = start("event", &capacity("event", 1, 2), &["KeepAliveTimeout 60"]);
-    let mut kept = idlers(&server, 5);
+    let server = start("event", &capacity("event", 1, 2), &["KeepAliveTimeout 300"]);
+    let mut kept = idlers(&server, 3);
     let mut newcomer = server.connect();
     newcomer.ask();
     assert_eq!(closed_before_answer(&mut newcomer, &mut kept), 0);
@@ -519,32 +523,41 @@ fn prefork_and_worker_answer_new_clients_only_after_a_keep_alive_time_out() {
     }
 }
 
-// mpm-semantics 7.2, V6: 4 x (1 + 2) connections, then no more, although every thread idles.
+// mpm-semantics 7.2, V6: the process takes at most 4 x (1 + 2) connections, then no more, although every thread idles. It
+// stops a little earlier if a worker was not idle again when the next client came (the rule's hysteresis, 7.3).
 #[test]
 fn event_refuses_beyond_its_connection_limit_with_all_threads_idle() {
-    let server = start("event", &capacity("event", 1, 4), &["KeepAliveTimeout 3"]);
-    let mut kept = idlers(&server, 12);
-    let mut newcomer = server.connect();
-    newcomer.ask();
-    assert!(closed_before_answer(&mut newcomer, &mut kept) >= 1);
+    let server = start("event", &capacity("event", 1, 4), &["KeepAliveTimeout 4"]);
+    let mut kept: Vec<Client> = Vec::new();
+    let refused_with = (0..=12).find(|_| {
+        let mut newcomer = server.connect();
+        newcomer.ask();
+        let closed = closed_before_answer(&mut newcomer, &mut kept);
+        assert!(newcomer.answer().is_some());
+        kept.push(newcomer);
+        closed > 0
+    });
+    let refused_with = refused_with.expect("the thirteenth has to wait for another to leave");
+    assert!((8..=12).contains(&refused_with), "refused with {refused_with} connections");
 }
 
-// mpm-semantics 7.5: all workers busy and one client more: idle connections are closed as soon as a worker is free.
+// mpm-semantics 7.5: all workers busy and one client more: idle connections are closed long before their time.
 #[test]
 fn event_closes_idle_connections_when_all_workers_are_busy() {
     let server = start("event", &capacity("event", 1, 2), &["KeepAliveTimeout 300"]);
     let mut kept = idlers(&server, 1);
-    let mut held = [server.connect(), server.connect()];
-    held.iter_mut().for_each(Client::hold);
-    let mut newcomer = server.connect();
-    newcomer.ask();
-    until("both workers are held and the newcomer waits", || {
-        held[0].send("a");
-        std::thread::sleep(Duration::from_millis(100));
-        held[0].send("bc");
-        Some(())
+    let mut pause = Duration::from_millis(1);
+    // Whether the listener meets the newcomer before or after a worker is free is a race: again, with more time, until it
+    // has met it before.
+    until("the idle connection is closed", || {
+        let mut held = [server.connect(), server.connect()];
+        held.iter_mut().for_each(Client::hold);
+        let mut newcomer = server.connect();
+        newcomer.ask();
+        std::thread::sleep(pause);
+        pause *= 2;
+        held.iter_mut().for_each(Client::release);
+        assert!(held.iter_mut().chain([&mut newcomer]).all(|client| client.answer().is_some()));
+        kept[0].is_closed().then_some(())
     });
-    assert!(held[0].answer().is_some());
-    assert_eq!(kept[0].answer(), None, "the idle connection is closed long before its time");
-    assert!(newcomer.answer().is_some());
 }
