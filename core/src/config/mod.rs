@@ -3,7 +3,18 @@
 //! Text becomes a tree with positions (`syntax`), the tree becomes this (`directive`), the numbers that the models use
 //! are corrected the way Apache corrects them (`clamp`), and only then does [`crate::server::Server`] open files.
 
+pub mod clamp;
+pub mod directive;
+mod draft;
 pub mod knobs;
+mod load;
+pub mod nearest;
+mod place;
+pub mod syntax;
+mod value;
+
+pub use load::{Environment, Source, load, load_into};
+pub use place::{ConfigError, Place, Warning};
 
 use knobs::CoreKnobs;
 use std::net::IpAddr;
@@ -18,6 +29,8 @@ pub struct Config {
     pub listen: Vec<Listen>,
     /// `ServerName`: host and optional port, for redirects when the client names no host.
     pub server_name: Option<String>,
+    /// `ServerRoot`: relative paths start there. `None`: in the working directory.
+    pub server_root: Option<PathBuf>,
     /// `DocumentRoot`.
     pub document_root: PathBuf,
     /// `DirectoryIndex`: names tried in order for a directory.
@@ -131,6 +144,7 @@ impl Default for Config {
         Config {
             listen: Vec::new(),
             server_name: None,
+            server_root: None,
             document_root: PathBuf::from("/var/www/html"),
             directory_index: vec!["index.html".to_owned()],
             timeout: Duration::from_secs(300),

@@ -1,0 +1,132 @@
+//! The one configuration that every server gets, in Apache's words; each target translates it into its own.
+//!
+//! The pool of processes and threads exists in full from the start and is never shrunk: how fast a model grows its pool
+//! is a question of its own (mpm-semantics 6), and a round that measured it by accident would answer neither.
+
+use super::unprivileged;
+
+/// Seconds a kept connection may idle, Debian's default.
+pub const KEEP_ALIVE_TIMEOUT_S: u32 = 5;
+/// `MaxKeepAliveRequests`, Debian's default. Apache's N serves N + 1 requests on a connection (mpm-semantics 2).
+pub const MAX_KEEP_ALIVE_REQUESTS: u32 = 100;
+/// `MaxRequestWorkers`, Debian's default.
+pub const MAX_REQUEST_WORKERS: u32 = 150;
+/// `ThreadsPerChild`, Debian's default.
+pub const THREADS_PER_CHILD: u32 = 25;
+/// `ListenBacklog`, the default of Apache and of nginx.
+pub const BACKLOG: u32 = 511;
+
+/// Apache's three models.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Model {
+    /// One process per connection.
+    Prefork,
+    /// Processes of threads, one thread per connection.
+    Worker,
+    /// As worker, with a listener that keeps waiting connections.
+    Event,
+}
+
+impl Model {
+    /// The name for `--mpm` and in `mod_mpm_NAME.so`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Model::Prefork => "prefork",
+            Model::Worker => "worker",
+            Model::Event => "event",
+        }
+    }
+
+    /// Processes of a complete pool, the parent included.
+    pub fn processes(self) -> usize {
+        let children = match self {
+            Model::Prefork => MAX_REQUEST_WORKERS,
+            Model::Worker | Model::Event => MAX_REQUEST_WORKERS / THREADS_PER_CHILD,
+        };
+        1 + children as usize
+    }
+
+    /// The directives that mpmlab and Apache both get, word for word.
+    pub fn directives(self) -> Vec<(String, String)> {
+        let mut directives = vec![
+            ("ServerName", "localhost".to_owned()),
+            ("Timeout", "300".to_owned()),
+            ("KeepAlive", "On".to_owned()),
+            ("KeepAliveTimeout", KEEP_ALIVE_TIMEOUT_S.to_string()),
+            ("MaxKeepAliveRequests", MAX_KEEP_ALIVE_REQUESTS.to_string()),
+            ("ListenBacklog", BACKLOG.to_string()),
+            ("EnableMMAP", "On".to_owned()),
+            ("EnableSendfile", "Off".to_owned()),
+            ("LogLevel", "warn".to_owned()),
+            ("MaxConnectionsPerChild", "0".to_owned()),
+        ];
+        match self {
+            Model::Prefork => directives.extend([
+                ("ServerLimit", MAX_REQUEST_WORKERS.to_string()),
+                ("MaxRequestWorkers", MAX_REQUEST_WORKERS.to_string()),
+                ("StartServers", MAX_REQUEST_WORKERS.to_string()),
+                ("MinSpareServers", "5".to_owned()),
+                // As many as there are: no idle child is ever retired.
+                ("MaxSpareServers", MAX_REQUEST_WORKERS.to_string()),
+            ]),
+            Model::Worker | Model::Event => directives.extend([
+                ("ThreadsPerChild", THREADS_PER_CHILD.to_string()),
+                ("MaxRequestWorkers", MAX_REQUEST_WORKERS.to_string()),
+                ("StartServers", (MAX_REQUEST_WORKERS / THREADS_PER_CHILD).to_string()),
+                ("MinSpareThreads", THREADS_PER_CHILD.to_string()),
+                // More than there are: no idle child is ever retired.
+                ("MaxSpareThreads", "250".to_owned()),
+            ]),
+        }
+        let mut directives: Vec<(String, String)> =
+            directives.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        if let Some((user, group)) = unprivileged() {
+            directives.extend([("User".to_owned(), user), ("Group".to_owned(), group)]);
+        }
+        directives
+    }
+}
+
+/// What every reader of a result must know about the servers' settings.
+pub fn notes() -> Vec<String> {
+    vec![
+        format!(
+            "Every server has the same document root and limits: {MAX_REQUEST_WORKERS} request workers \
+             (threads by {THREADS_PER_CHILD} per process), KeepAliveTimeout {KEEP_ALIVE_TIMEOUT_S} s, \
+             {} requests per kept connection, no access log, no .htaccess files.",
+            MAX_KEEP_ALIVE_REQUESTS + 1
+        ),
+        "The whole pool of processes and threads exists before load starts and is never shrunk, so how fast a model \
+         grows its pool is not part of these numbers."
+            .to_owned(),
+        format!(
+            "More connections than the {MAX_REQUEST_WORKERS} request workers are no error: prefork and worker let the \
+             excess wait for a free worker, and that wait is part of what is compared."
+        ),
+        "Each round starts the server afresh, warms it up, measures, reads its memory and CPU time, and stops it."
+            .to_owned(),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pool_is_complete_from_the_start_and_is_not_shrunk() {
+        for model in [Model::Prefork, Model::Worker, Model::Event] {
+            let directives = model.directives();
+            let value = |name: &str| -> Option<u32> {
+                directives.iter().find(|(directive, _)| directive == name)?.1.parse().ok()
+            };
+            let per_child = value("ThreadsPerChild").unwrap_or(1);
+            assert_eq!(
+                value("StartServers").unwrap() * per_child,
+                value("MaxRequestWorkers").unwrap(),
+                "{model:?}"
+            );
+            let spare = value("MaxSpareServers").or(value("MaxSpareThreads")).unwrap();
+            assert!(spare >= value("MaxRequestWorkers").unwrap(), "{model:?} would retire idle children");
+        }
+    }
+}

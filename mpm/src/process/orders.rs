@@ -1,0 +1,77 @@
+//! What the main thread of a threaded child waits for: the pipe of death, TERM, and word from its own threads.
+//!
+//! All of it arrives through descriptors and one `poll`, so nothing can be lost between a look and a wait. (Apache's main
+//! thread blocks in `read` on the pipe of death and is woken by TERM that its listener sends to the process.)
+
+use super::pod::{Order, Pod};
+use super::signals;
+use nix::fcntl::OFlag;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::Signal;
+use nix::unistd::{pipe2, read, write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+/// What ended a wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum News {
+    /// The parent, or TERM, says so.
+    Order(Order),
+    /// The listener has decided to leave.
+    Leave,
+    /// A thread has ended, or the time has passed: look at the counts.
+    Look,
+}
+
+/// The child's own end of it.
+#[derive(Debug)]
+pub struct Orders {
+    reader: OwnedFd,
+    writer: OwnedFd,
+}
+
+impl Orders {
+    /// Makes the pipe and the handlers, and lets TERM in. To be called by the main thread after it made its other threads'
+    /// masks: threads made later must keep TERM out themselves.
+    ///
+    /// # Errors
+    /// The system has no more descriptors.
+    pub fn new() -> nix::Result<Orders> {
+        let (reader, writer) = pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK)?;
+        signals::prepare_threaded_child(writer.as_raw_fd());
+        Ok(Orders { reader, writer })
+    }
+
+    /// Tells the main thread that the listener wants to leave.
+    pub fn leave(&self) {
+        let _ = write(&self.writer, b"l");
+    }
+
+    /// Tells the main thread that a thread has ended.
+    pub fn ended(&self) {
+        let _ = write(&self.writer, b"x");
+    }
+
+    /// Waits for news. Orders of the pipe of death are taken only if it is given.
+    pub fn wait(&self, pod: Option<&Pod>, limit: Option<Duration>) -> News {
+        if let Some(order) = pod.and_then(Pod::take) {
+            return News::Order(order);
+        }
+        // SAFETY: the pipe of death is borrowed for the whole call.
+        let pod_fd = pod.map(|pod| unsafe { BorrowedFd::borrow_raw(pod.read_end()) });
+        let mut entries = vec![PollFd::new(self.reader.as_fd(), PollFlags::POLLIN)];
+        entries.extend(pod_fd.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
+        let timeout = limit.and_then(|limit| PollTimeout::try_from(limit).ok()).unwrap_or(PollTimeout::NONE);
+        // TERM is let in only here, by the one thread that waits here.
+        signals::let_in(Signal::SIGTERM);
+        let _ = poll(&mut entries, timeout);
+        signals::keep_out(Signal::SIGTERM);
+        let mut byte = [0u8];
+        match read(&self.reader, &mut byte) {
+            Ok(1) if byte[0] == b'$' => News::Order(Order::Now),
+            Ok(1) if byte[0] == b'l' => News::Leave,
+            Ok(1) => News::Look,
+            _ => pod.and_then(Pod::take).map_or(News::Look, News::Order),
+        }
+    }
+}

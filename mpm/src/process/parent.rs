@@ -1,0 +1,632 @@
+//! The parent: starts children, replaces those that end, and decides once a second whether there are too few or too many
+//! (mpm-semantics 5.1, 6).
+//!
+//! Each iteration asks for one dead child without waiting. If there was one: bookkeeping, and again at once. If not: sleep a
+//! second, then the decision. So a stream of dying children starves the decision, as in Apache.
+
+use super::errorlog::ErrorLog;
+use super::listen::{ListenError, Listener, open_all};
+use super::mutex::AcceptMutex;
+use super::pod::{Order, Pod};
+use super::privileges::{self, Account, AccountError};
+use super::scoreboard::Scoreboard;
+use super::signals::{self, Request};
+use super::spare::{Note, Spawning};
+use super::{fork, reclaim};
+use crate::{Child, ExitReason, Mpm, ParkSet, View};
+use mpmlab_core::config::clamp::{Effective, Shape};
+use mpmlab_core::config::{Listen, LogLevel};
+use mpmlab_core::server::Server;
+use mpmlab_core::slot::Status;
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// What a configuration comes to: everything that a run, and each restart, begins with.
+#[derive(Debug)]
+pub struct Setup {
+    /// The resolved configuration.
+    pub server: Server,
+    /// The models' numbers, corrected.
+    pub limits: Effective,
+    /// Where connections are parked.
+    pub parks: ParkSet,
+    /// Where to listen; not empty.
+    pub listen: Vec<Listen>,
+}
+
+/// Why a server does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A `Listen` cannot be had.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// Children cannot run as configured.
+    #[error(transparent)]
+    Account(#[from] AccountError),
+    /// A file cannot be written.
+    #[error("{directive} '{}': {why}; name a file that can be written", .path.display())]
+    File {
+        /// The directive that names it.
+        directive: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        why: String,
+    },
+    /// The system lacks something.
+    #[error("cannot {what}: {}", .why.desc())]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// What the system said.
+        why: Errno,
+    },
+}
+
+/// Seconds without a decision after a graceful restart (mpm-semantics 5.2).
+const HOLD_OFF: usize = 10;
+/// The pace of the loop.
+const TICK: Duration = Duration::from_secs(1);
+/// How long the parent pauses when the system refuses a process (1.2).
+const FORK_PAUSE: Duration = Duration::from_secs(10);
+/// Children killed in a row that are replaced at once; more wait for the tick (5.1).
+const REPLACED_AT_ONCE: u32 = 2;
+
+/// Runs the server until it is told to stop. `reload` makes the set-up anew for a restart; `ready` is called once, when the
+/// first children are there.
+///
+/// # Errors
+/// See [`StartError`]: nothing was started. After that, what goes wrong is in the error log.
+pub fn run(
+    mpm: &'static dyn Mpm,
+    setup: Setup,
+    reload: &dyn Fn() -> Result<Setup, String>,
+    ready: &dyn Fn(&[Listener]),
+) -> Result<(), StartError> {
+    let system = |what| move |why| StartError::System { what, why };
+    // First, so that a signal during start-up is obeyed once the loop begins, and no earlier.
+    signals::prepare_parent();
+    let config = &setup.server.config;
+    let listeners = open_all(&setup.listen, config.listen_backlog, &mut Vec::new())?;
+    let log = open_log(mpm, &setup.server)?;
+    let account = privileges::choose(&setup.server)?;
+    privileges::check(account.as_ref(), &setup.server)?;
+    let board = Scoreboard::new(setup.limits.server_limit as usize, setup.limits.thread_limit as usize)
+        .map_err(system("make the scoreboard"))?;
+    let pod = Pod::new().map_err(system("make the pipe of death"))?;
+    let mutex = AcceptMutex::new().map_err(system("make the accept mutex"))?;
+    let pid_file = config.pid_file.clone();
+    if let Some(path) = &pid_file {
+        std::fs::write(path, format!("{}\n", std::process::id())).map_err(|error| StartError::File {
+            directive: "PidFile",
+            path: path.clone(),
+            why: describe(&error),
+        })?;
+    }
+    let mut parent = Parent {
+        mpm,
+        setup,
+        listeners,
+        board,
+        log,
+        pod,
+        mutex,
+        account,
+        pid_file,
+        children: Vec::new(),
+        spawning: Spawning::default(),
+        generation: 0,
+        remaining: 0,
+        killed_in_row: 0,
+        ever_healthy: false,
+    };
+    parent.configure_listeners();
+    parent.start_first();
+    parent.log_started();
+    ready(&parent.listeners);
+    parent.watch(reload);
+    if let Some(path) = &parent.pid_file {
+        // It may be gone already: a graceful stop removes it first.
+        let _ = std::fs::remove_file(path);
+    }
+    Ok(())
+}
+
+fn open_log(mpm: &'static dyn Mpm, server: &Server) -> Result<ErrorLog, StartError> {
+    let path = server.config.error_log.as_deref();
+    ErrorLog::open(path, server.config.log_level, mpm.card().name).map_err(|error| StartError::File {
+        directive: "ErrorLog",
+        path: path.map(PathBuf::from).unwrap_or_default(),
+        why: describe(&error),
+    })
+}
+
+/// The system's reason without Rust's "(os error N)".
+fn describe(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_lowercase()
+}
+
+/// A child that was not reaped yet.
+#[derive(Debug, Clone, Copy)]
+struct Offspring {
+    pid: Pid,
+    row: usize,
+    generation: u32,
+}
+
+struct Parent {
+    mpm: &'static dyn Mpm,
+    setup: Setup,
+    listeners: Vec<Listener>,
+    board: Scoreboard,
+    log: ErrorLog,
+    pod: Pod,
+    mutex: AcceptMutex,
+    account: Option<Account>,
+    pid_file: Option<PathBuf>,
+    children: Vec<Offspring>,
+    spawning: Spawning,
+    generation: u32,
+    /// Children to replace one for one after a graceful restart.
+    remaining: usize,
+    killed_in_row: u32,
+    ever_healthy: bool,
+}
+
+/// Does the loop go on?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    GoOn,
+    Over,
+}
+
+impl Parent {
+    fn threaded(&self) -> bool {
+        matches!(self.mpm.card().shape, Shape::Threads { .. })
+    }
+
+    fn limit(&self) -> usize {
+        (self.setup.limits.limit.max(1) as usize).min(self.board.rows())
+    }
+
+    fn say(&self, level: LogLevel, number: u32, text: &str) {
+        self.log.say(level, &format!("AH{number:05}: {text}"));
+    }
+
+    /// prefork and worker: blocking when there is one, non-blocking when several (mpm-semantics 1.2). event's children set
+    /// theirs non-blocking themselves.
+    fn configure_listeners(&self) {
+        let several = self.listeners.len() > 1;
+        for listener in &self.listeners {
+            listener.set_nonblocking(several);
+        }
+    }
+
+    fn start_first(&mut self) {
+        for row in 0..(self.setup.limits.start_servers.max(1) as usize).min(self.limit()) {
+            self.start(row);
+        }
+    }
+
+    fn log_started(&self) {
+        let text = format!("{} configured -- resuming normal operations", self.setup.server.banner);
+        self.say(LogLevel::Notice, self.mpm.card().messages.resuming, &text);
+    }
+
+    /// Starts a child in a row. If the system refuses, this round is over after a pause.
+    fn start(&mut self, row: usize) -> bool {
+        if !self.threaded() {
+            self.board.slot(row, 0).set(Status::Starting);
+        }
+        let parent = Pid::this();
+        match fork::spawn(|| self.be_child(row, parent)) {
+            Ok(pid) => {
+                self.board.process(row).claim(pid.as_raw(), self.generation);
+                self.children.push(Offspring { pid, row, generation: self.generation });
+                true
+            }
+            Err(errno) => {
+                let text = format!("fork: Unable to fork new process: {}", fork::describe(errno));
+                self.say(LogLevel::Error, self.mpm.card().messages.fork_failed, &text);
+                if !self.threaded() {
+                    self.board.slot(row, 0).set(Status::Dead);
+                }
+                signals::sleep(FORK_PAUSE);
+                false
+            }
+        }
+    }
+
+    /// The child's side of [`Parent::start`]: everything here is its own copy.
+    fn be_child(&self, row: usize, parent: Pid) -> ExitReason {
+        if let Some(account) = &self.account
+            && let Err(errno) = privileges::become_account(account)
+        {
+            self.log.say(LogLevel::Alert, &format!("cannot become user {}: {}", account.name, errno.desc()));
+            return ExitReason::Fatal;
+        }
+        fork::die_with(parent);
+        let reason = self.mpm.child(&Child {
+            server: &self.setup.server,
+            limits: &self.setup.limits,
+            board: &self.board,
+            row,
+            generation: self.generation,
+            listeners: &self.listeners,
+            pod: &self.pod,
+            mutex: (self.listeners.len() > 1).then_some(&self.mutex),
+            leaving: signals::leaving(),
+            parks: self.setup.parks,
+            log: &self.log,
+        });
+        if let ExitReason::Sick(errno) = reason {
+            let text = format!("child ends early: {}", errno.desc());
+            self.log.say(LogLevel::Emerg, &text);
+        }
+        reason
+    }
+
+    fn watch(&mut self, reload: &dyn Fn() -> Result<Setup, String>) {
+        loop {
+            if let Some(request) = signals::take_request() {
+                if self.obey(request, reload) == Next::Over {
+                    return;
+                }
+                continue;
+            }
+            match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+                Ok(WaitStatus::StillAlive) | Err(_) => {}
+                Ok(status) => {
+                    if self.reap(status) == Next::Over {
+                        return;
+                    }
+                    continue;
+                }
+            }
+            let began = Instant::now();
+            signals::sleep(TICK);
+            // A sleep that a signal cut short is no tick.
+            if began.elapsed() >= TICK {
+                self.tick();
+            }
+        }
+    }
+
+    /// Once a second: too few, too many?
+    fn tick(&mut self) {
+        self.killed_in_row = 0;
+        if self.remaining > 0 {
+            let free: Vec<usize> = (0..self.limit()).filter(|row| self.is_free(*row)).collect();
+            for row in free.into_iter().take(self.remaining) {
+                if !self.start(row) {
+                    break;
+                }
+            }
+            self.remaining = 0;
+            return;
+        }
+        let view = View { board: &self.board, limits: &self.setup.limits };
+        if self.threaded() && !self.ever_healthy {
+            let threads = self.setup.limits.threads_per_child as usize;
+            self.ever_healthy = view.rows().iter().any(|row| {
+                row.threads.iter().filter(|s| **s >= Status::Ready && **s != Status::Graceful).count()
+                    >= threads
+            });
+        }
+        let plan = self.mpm.maintain(&view, &mut self.spawning);
+        if let Some(note) = plan.note {
+            self.report(note);
+        }
+        for row in plan.start {
+            if !self.start(row) {
+                break;
+            }
+        }
+        if plan.retire {
+            self.pod.order(Order::Graceful, 1);
+            if !self.threaded() {
+                super::dummy::connect(&self.listeners, &self.setup.server.banner);
+            }
+        }
+    }
+
+    fn is_free(&self, row: usize) -> bool {
+        self.board.process(row).pid() == 0
+    }
+
+    fn report(&self, note: Note) {
+        let numbers = self.mpm.card().messages;
+        match note {
+            Note::ReachedMaxRequestWorkers => self.say(
+                LogLevel::Error,
+                numbers.reached,
+                "server reached MaxRequestWorkers setting, consider raising the MaxRequestWorkers setting",
+            ),
+            Note::WithinMinSpareThreads => self.say(
+                LogLevel::Error,
+                numbers.near,
+                "server is within MinSpareThreads of MaxRequestWorkers, consider raising the MaxRequestWorkers setting",
+            ),
+            Note::ScoreboardFull => self.say(
+                LogLevel::Error,
+                numbers.full,
+                "scoreboard is full, not at MaxRequestWorkers. Increase ServerLimit.",
+            ),
+            Note::Busy { spawning, idle, total, leaving } => {
+                let need =
+                    if self.threaded() { "ThreadsPerChild or Min/MaxSpareThreads" } else { "or Min/MaxSpareServers" };
+                let text = format!(
+                    "server seems busy, (you may need to increase StartServers, {need}), spawning {spawning} children, \
+                     there are around {idle} idle, {total} active children, and {leaving} that are shutting down"
+                );
+                self.say(LogLevel::Info, numbers.busy, &text);
+            }
+        }
+    }
+
+    /// Forgets a child that has ended, and gives its row free unless a younger one squats in it.
+    fn bury(&mut self, pid: Pid) -> Option<Offspring> {
+        let index = self.children.iter().position(|child| child.pid == pid)?;
+        let child = self.children.swap_remove(index);
+        if self.board.process(child.row).pid() == pid.as_raw() {
+            self.board.bury(child.row);
+        }
+        Some(child)
+    }
+
+    /// Bookkeeping for one child that has ended (mpm-semantics 5.1).
+    fn reap(&mut self, status: WaitStatus) -> Next {
+        let Some(child) = status.pid().and_then(|pid| self.bury(pid)) else { return Next::GoOn };
+        let current = child.generation == self.generation;
+        let numbers = self.mpm.card().messages;
+        let mut killed = false;
+        match status {
+            WaitStatus::Exited(pid, code) if code == ExitReason::Fatal.status() && current => {
+                let text = format!("Child {pid} returned a Fatal error... mpmlab is exiting!");
+                self.say(LogLevel::Alert, 50, &text);
+                self.end_all();
+                return Next::Over;
+            }
+            WaitStatus::Exited(_, code) if code == ExitReason::Sick(Errno::UnknownErrno).status() => {
+                self.spawning.rate = 1;
+                if self.threaded() && !self.ever_healthy {
+                    self.say(
+                        LogLevel::Alert,
+                        numbers.never_healthy,
+                        "A resource shortage or other unrecoverable failure was encountered before any child process \
+                         initialized successfully... mpmlab is exiting!",
+                    );
+                    self.end_all();
+                    return Next::Over;
+                }
+            }
+            WaitStatus::Signaled(pid, signal, _) => {
+                killed = true;
+                let text = format!("child pid {pid} exit signal {} ({})", signal.as_str(), signal as i32);
+                self.say(LogLevel::Notice, 52, &text);
+            }
+            _ => {}
+        }
+        if self.remaining > 0 {
+            self.remaining -= 1;
+            self.start(child.row);
+        } else if killed && current && self.threaded() && self.is_free(child.row) {
+            self.killed_in_row += 1;
+            if self.killed_in_row <= REPLACED_AT_ONCE {
+                self.start(child.row);
+            } else {
+                self.say(LogLevel::Warn, numbers.killed_successively, "children are killed successively!");
+            }
+        }
+        Next::GoOn
+    }
+
+    fn obey(&mut self, request: Request, reload: &dyn Fn() -> Result<Setup, String>) -> Next {
+        let numbers = self.mpm.card().messages;
+        match request {
+            Request::Stop => {
+                self.end_all();
+                self.say(LogLevel::Notice, numbers.stop, "caught SIGTERM, shutting down");
+                Next::Over
+            }
+            Request::GracefulStop => {
+                self.say(
+                    LogLevel::Notice,
+                    numbers.graceful_stop,
+                    "caught SIGWINCH, shutting down gracefully",
+                );
+                self.stop_gracefully();
+                Next::Over
+            }
+            Request::Restart => {
+                self.say(LogLevel::Notice, numbers.restart, "SIGHUP received.  Attempting to restart");
+                self.restart(reload)
+            }
+            Request::GracefulRestart => {
+                let text = if self.threaded() {
+                    "SIGUSR1 received.  Doing graceful restart"
+                } else {
+                    "Graceful restart requested, doing restart"
+                };
+                self.say(LogLevel::Notice, numbers.graceful_restart, text);
+                self.restart_gracefully(reload)
+            }
+        }
+    }
+
+    fn signal_all(&self, signal: Signal) {
+        for child in &self.children {
+            // One that has just ended is still a zombie: the signal cannot hit a stranger.
+            let _ = kill(child.pid, signal);
+        }
+    }
+
+    /// Asks every child to end at once, and makes sure.
+    fn end_all(&mut self) {
+        if self.threaded() {
+            self.pod.order(Order::Now, self.limit());
+        }
+        self.reclaim(true);
+    }
+
+    /// Waits for all children by the schedule of [`reclaim`].
+    fn reclaim(&mut self, with_first: bool) {
+        let began = Instant::now();
+        let mut actions = reclaim::SCHEDULE.iter().skip(usize::from(!with_first)).peekable();
+        let mut sleep = None;
+        loop {
+            self.collect();
+            if self.children.is_empty() || began.elapsed() >= reclaim::GIVE_UP {
+                return;
+            }
+            while let Some(action) = actions.next_if(|action| began.elapsed() >= action.at) {
+                if action.warns {
+                    for child in &self.children {
+                        let text = format!(
+                            "child process {} still did not exit, sending a {}",
+                            child.pid, action.signal
+                        );
+                        let (level, number) = match action.signal {
+                            Signal::SIGKILL => (LogLevel::Error, 46),
+                            _ => (LogLevel::Warn, 45),
+                        };
+                        self.say(level, number, &text);
+                    }
+                }
+                self.signal_all(action.signal);
+            }
+            let next = reclaim::next_sleep(sleep);
+            sleep = Some(next);
+            signals::sleep(next);
+        }
+    }
+
+    /// Buries every child that has ended meanwhile.
+    fn collect(&mut self) {
+        while let Ok(status) = waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+            let Some(pid) = status.pid() else { break };
+            self.bury(pid);
+        }
+    }
+
+    fn stop_gracefully(&mut self) {
+        if let Some(path) = &self.pid_file {
+            let _ = std::fs::remove_file(path);
+        }
+        self.listeners.iter().for_each(Listener::close);
+        self.ask_to_finish();
+        loop {
+            self.collect();
+            if self.children.is_empty() {
+                return;
+            }
+            signals::sleep(TICK);
+            if signals::take_request() == Some(Request::Stop) {
+                return self.end_all();
+            }
+        }
+    }
+
+    /// Children of the running generation finish what they have, and end.
+    fn ask_to_finish(&self) {
+        if self.threaded() {
+            self.pod.order(Order::Graceful, self.limit());
+            return;
+        }
+        for child in &self.children {
+            let slot = self.board.slot(child.row, 0);
+            if slot.status() != Status::Dead {
+                slot.set(Status::Graceful);
+            }
+            let _ = kill(child.pid, Signal::SIGUSR1);
+        }
+    }
+
+    fn restart(&mut self, reload: &dyn Fn() -> Result<Setup, String>) -> Next {
+        if self.threaded() {
+            self.pod.order(Order::Now, self.limit());
+        } else {
+            self.signal_all(Signal::SIGHUP);
+        }
+        // Threaded children do not know HUP; for them the first TERM follows 3 s later, as in Apache.
+        self.reclaim(false);
+        // Nobody is left who uses it: statistics begin anew.
+        match Scoreboard::new(self.board.rows(), self.board.columns()) {
+            Ok(board) => self.board = board,
+            Err(errno) => {
+                self.log.say(LogLevel::Alert, &format!("cannot make the scoreboard: {}", errno.desc()));
+                return Next::Over;
+            }
+        }
+        if self.renew(reload) == Next::Over {
+            return Next::Over;
+        }
+        self.spawning = Spawning::default();
+        self.remaining = 0;
+        self.start_first();
+        self.log_started();
+        Next::GoOn
+    }
+
+    fn restart_gracefully(&mut self, reload: &dyn Fn() -> Result<Setup, String>) -> Next {
+        self.ask_to_finish();
+        if self.renew(reload) == Next::Over {
+            self.end_all();
+            return Next::Over;
+        }
+        self.remaining = (self.setup.limits.start_servers.max(1) as usize).min(self.limit());
+        self.spawning.hold_off = HOLD_OFF;
+        self.log_started();
+        Next::GoOn
+    }
+
+    /// A new generation with the configuration read anew. If that has become unusable, the server goes on with what it had
+    /// and says so; Apache would end.
+    fn renew(&mut self, reload: &dyn Fn() -> Result<Setup, String>) -> Next {
+        self.generation += 1;
+        self.board.set_generation(self.generation);
+        match Pod::new() {
+            Ok(pod) => self.pod = pod,
+            Err(errno) => {
+                self.log.say(LogLevel::Alert, &format!("cannot make the pipe of death: {}", errno.desc()));
+                return Next::Over;
+            }
+        }
+        if let Err(why) = self.adopt(reload) {
+            self.log.say(LogLevel::Error, &format!("the configuration stays as it was: {why}"));
+        }
+        self.configure_listeners();
+        Next::GoOn
+    }
+
+    fn adopt(&mut self, reload: &dyn Fn() -> Result<Setup, String>) -> Result<(), String> {
+        let mut setup = reload()?;
+        let account = privileges::choose(&setup.server)
+            .and_then(|account| privileges::check(account.as_ref(), &setup.server).map(|()| account))
+            .map_err(|error| error.to_string())?;
+        let log = open_log(self.mpm, &setup.server).map_err(|error| error.to_string())?;
+        let backlog = setup.server.config.listen_backlog;
+        // A kept socket is moved over; new ones are opened before old ones are closed.
+        self.listeners =
+            open_all(&setup.listen, backlog, &mut self.listeners).map_err(|error| error.to_string())?;
+        // The scoreboard cannot grow or shrink while old children use it (mpm-semantics 5.3).
+        let (rows, columns) = (self.board.rows() as i64, self.board.columns() as i64);
+        let limits = &mut setup.limits;
+        if (limits.server_limit, limits.thread_limit) != (rows, columns) {
+            self.log.say(
+                LogLevel::Warn,
+                "changing ServerLimit or ThreadLimit not allowed during restart; the original values stay",
+            );
+            (limits.server_limit, limits.thread_limit) = (rows, columns);
+            limits.limit = limits.limit.min(rows);
+            limits.threads_per_child = limits.threads_per_child.min(columns);
+        }
+        (self.setup, self.account, self.log) = (setup, account, log);
+        Ok(())
+    }
+}
