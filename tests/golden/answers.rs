@@ -153,7 +153,10 @@ pub fn differences(
     let mut list = Vec::new();
     for case in cases.iter().filter(|c| found.contains_key(&c.name)) {
         let Some(expected) = expected.get(&case.name) else {
-            list.push(format!("## {}\nno answer is recorded: record it (tests/golden/README.md)\n", case.name));
+            list.push(format!(
+                "## {}\nno answer is recorded: record it (tests/golden/README.md)\n",
+                case.name
+            ));
             continue;
         };
         let found = &found[&case.name];
