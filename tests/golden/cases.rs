@@ -24,7 +24,13 @@ pub fn parse(text: &str) -> Vec<Case> {
         if let Some(name) = line.strip_prefix("## ") {
             assert!(cases.iter().all(|c| c.name != name), "line {}: {name} is there twice", number + 1);
             let server = "default".to_owned();
-            cases.push(Case { name: name.to_owned(), server, bytes: Vec::new(), keep: false, half_close: false });
+            cases.push(Case {
+                name: name.to_owned(),
+                server,
+                bytes: Vec::new(),
+                keep: false,
+                half_close: false,
+            });
             continue;
         }
         if line.is_empty() || line.starts_with('#') {

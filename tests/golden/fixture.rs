@@ -22,7 +22,9 @@ impl Fixture {
         fs::set_permissions(directory.path(), Permissions::from_mode(0o755)).unwrap();
         let fixture = Fixture { directory };
         let root = fixture.root();
-        for path in ["dir", "noindex", "dirindex/index.html", "d\u{ef}r &<\"x\">", "locked", ".htdir", "../outside"] {
+        for path in
+            ["dir", "noindex", "dirindex/index.html", "d\u{ef}r &<\"x\">", "locked", ".htdir", "../outside"]
+        {
             fs::create_dir_all(root.join(path)).unwrap();
         }
         let large: Vec<u8> = (0..100_000_u32).map(|at| b'a' + (at / 1000 % 26) as u8).collect();
