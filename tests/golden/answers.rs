@@ -84,6 +84,13 @@ fn normalised(said: &[u8]) -> Vec<u8> {
             out.extend_from_slice(b"Date: *\r\n");
         } else if line.starts_with(b"Server: ") {
             out.extend_from_slice(b"Server: *\r\n");
+        } else if let Some(methods) = line.strip_prefix(b"Allow: ") {
+            // Apache's order changes with each start.
+            let mut methods: Vec<_> = methods.trim_ascii_end().split(|&b| b == b',').collect();
+            methods.sort_unstable();
+            out.extend_from_slice(b"Allow: ");
+            out.extend_from_slice(&methods.join(&b','));
+            out.extend_from_slice(b"\r\n");
         } else if line.strip_prefix(b"Last-Modified: ").is_some_and(|value| value == date) {
             out.extend_from_slice(b"Last-Modified: {date}\r\n");
         } else {

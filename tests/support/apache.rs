@@ -50,8 +50,12 @@ impl Apache {
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        let apache = Apache { addr, child, _state: state };
-        within(PATIENCE, || TcpStream::connect(addr).ok()).expect("Apache listens");
+        let mut apache = Apache { addr, child, _state: state };
+        let listens = within(PATIENCE, || match apache.child.try_wait().unwrap() {
+            Some(_) => Some(false),
+            None => TcpStream::connect(addr).ok().map(|_| true),
+        });
+        assert_eq!(listens, Some(true), "Apache does not start; it said why above");
         apache
     }
 }

@@ -70,7 +70,7 @@ pub fn redirect(
     }
     push_path(&mut location, url_path);
     location.push(b'/');
-    if let Some(query) = head.query.filter(|q| q.start < q.end) {
+    if let Some(query) = head.query {
         location.push(b'?');
         location.extend_from_slice(query.of(buffer));
     }

@@ -97,7 +97,7 @@ fn parse_authority(target: &[u8], start: u32, head: &mut Head) -> Result<usize, 
         None => authority.iter().position(|&b| b == b':').unwrap_or(length),
     };
     let host = host::parse(&authority[..name_end]).ok_or(BadLine)?;
-    head.port = match &authority[name_end..] {
+    let port = match &authority[name_end..] {
         b"" | b":" => None,
         [b':', digits @ ..] if digits.iter().all(u8::is_ascii_digit) => {
             let value =
@@ -106,8 +106,12 @@ fn parse_authority(target: &[u8], start: u32, head: &mut Head) -> Result<usize, 
         }
         _ => return Err(BadLine),
     };
-    let host_start = start + prefix.len() as u32;
-    head.host = Some(Span { start: host_start, end: host_start + host.length as u32 });
+    // Asked for by another scheme than this server speaks, the host is ignored and the Host field counts.
+    if prefix.len() == b"http://".len() {
+        let host_start = start + prefix.len() as u32;
+        head.host = Some(Span { start: host_start, end: host_start + host.length as u32 });
+        head.port = port;
+    }
     Ok(prefix.len() + length)
 }
 
