@@ -42,8 +42,10 @@ fn as_text(cards: &[&Card], tables: &[&[KnobRow]]) -> String {
     for card in cards {
         line(&mut text, &format!("  {:<12}", card.name), card.sentence);
         line(&mut text, "              ", &format!("a waiting connection holds {}", holds(card)));
-        for (name, value) in card.faithful {
-            line(&mut text, "              ", &format!("as Apache's {}: {name}={value}", card.name));
+        let faithful: Vec<String> =
+            card.faithful.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        if !faithful.is_empty() {
+            line(&mut text, "              ", &format!("sets {}", faithful.join(" ")));
         }
         for deviation in card.deviations {
             line(&mut text, "              ", &format!("unlike Apache: {deviation}"));

@@ -377,7 +377,8 @@ impl Listening<'_, '_, '_> {
         let dying = process.dying.load(SeqCst);
         let sweep = (self.busy || dying).then_some(ConnState::KeepAlive);
         let due = process.lot.due();
-        if !due && !(sweep.is_some() && process.lot.count(ConnState::KeepAlive) > 0) && !dying {
+        let idlers = || process.lot.count(ConnState::KeepAlive) > 0;
+        if !(due || dying || (sweep.is_some() && idlers())) {
             return;
         }
         process.lot.expire(sweep, dying.then_some(SHORT_LINGER), &mut self.taken);

@@ -244,12 +244,11 @@ impl Parent {
 
     /// The child's side of [`Parent::start`]: everything here is its own copy.
     fn be_child(&self, row: usize, parent: Pid) -> ExitReason {
-        if let Some(account) = &self.account {
-            if let Err(errno) = privileges::become_account(account) {
-                self.log
-                    .say(LogLevel::Alert, &format!("cannot become user {}: {}", account.name, errno.desc()));
-                return ExitReason::Fatal;
-            }
+        if let Some(account) = &self.account
+            && let Err(errno) = privileges::become_account(account)
+        {
+            self.log.say(LogLevel::Alert, &format!("cannot become user {}: {}", account.name, errno.desc()));
+            return ExitReason::Fatal;
         }
         fork::die_with(parent);
         let reason = self.mpm.child(&Child {
