@@ -3,19 +3,19 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Result;
-use clap::Parser;
+use clap::Args;
 use mpmlab_experiments::duration::parse_duration;
 use mpmlab_experiments::interrupt::on_interrupt;
-use mpmlab_experiments::load::{self, LoadError, Plan, Url, text};
+use mpmlab_experiments::load::{self, Plan, Url, text};
 
 /// Generate HTTP load in a closed loop and report what happened.
 ///
-/// Each connection sends a request, reads the whole answer, and sends the next. The flags mean what they mean in wrk.
-/// Failed requests are reported by cause; a close that HTTP permits is not a failure. A run whose figures cannot be
-/// trusted (the client was the limit, a count does not add up) is marked INVALID.
+/// Each connection sends a request, reads the whole answer, and sends the next. The flags mean what they mean in
+/// wrk. Failed requests are reported by cause; a close that HTTP permits is not a failure. A run whose figures
+/// cannot be trusted (the client was the limit, a count does not add up) is marked INVALID.
 ///
 /// Exit status: 0 done, 1 the run is invalid or no request was answered, 2 wrong usage.
-#[derive(Debug, Parser)]
+#[derive(Debug, Args)]
 pub struct LoadArgs {
     /// What to request: http://HOST[:PORT]/PATH
     url: Url,
@@ -64,29 +64,18 @@ pub fn run(args: LoadArgs) -> Result<ExitCode> {
         headers: args.headers,
         cpus: args.cpus,
     };
-    if let Err(error) = plan.check() {
-        return Ok(refuse(&error));
-    }
+    // Before the heading: what is refused is not announced.
+    load::check(&plan)?;
     if !args.json {
         print!("{}", text::heading(&plan));
     }
-    let outcome = match load::run(&plan, on_interrupt()) {
-        Ok(outcome) => outcome,
-        Err(error @ LoadError::Plan(_)) => return Ok(refuse(&error)),
-        Err(error) => return Err(error.into()),
-    };
+    let outcome = load::run(&plan, on_interrupt())?;
     if args.json {
         println!("{}", serde_json::to_string(&outcome)?);
     } else {
         print!("{}", text::summary(&outcome, args.latency));
     }
     Ok(if outcome.valid { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-/// Wrong usage: one line, status 2.
-fn refuse(error: &LoadError) -> ExitCode {
-    eprintln!("mpmlab load: {error}");
-    ExitCode::from(2)
 }
 
 fn parse_header(text: &str) -> Result<(String, String), String> {

@@ -1,8 +1,13 @@
 //! The `mpmlab` command: picks the subcommand, prints errors, sets the exit status.
 
+mod load;
+mod mechanisms;
 mod serve;
+mod study;
 
 use clap::{Parser, Subcommand};
+use mpmlab_experiments::load::LoadError;
+use mpmlab_experiments::study::StudyError;
 use std::process::ExitCode;
 
 /// One web server whose concurrency model is a flag, and a laboratory that says what each mechanism is worth.
@@ -16,6 +21,9 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(serve::ServeArgs),
+    Load(load::LoadArgs),
+    Study(study::StudyArgs),
+    Mechanisms(mechanisms::MechanismsArgs),
 }
 
 /// Exit status for wrong usage or configuration.
@@ -26,13 +34,27 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
-    let outcome = match &cli.command {
-        Command::Serve(args) => serve::run(args),
+    let outcome = match cli.command {
+        Command::Serve(args) => serve::run(&args),
+        Command::Load(args) => load::run(args),
+        Command::Study(args) => study::run(args),
+        Command::Mechanisms(args) => mechanisms::run(&args),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("mpmlab: {}", one_line(&format!("{error:#}")));
-        ExitCode::from(USAGE)
+        ExitCode::from(status_of(&error))
     })
+}
+
+/// What was asked for failed (1), or it was asked for wrongly (2). Only a study and a load can fail at their work; whatever
+/// goes wrong in the other commands before they do theirs is usage or configuration.
+fn status_of(error: &anyhow::Error) -> u8 {
+    match (error.downcast_ref::<StudyError>(), error.downcast_ref::<LoadError>()) {
+        (Some(error), _) => error.exit_status(),
+        (_, Some(LoadError::Plan(_))) => USAGE,
+        (_, Some(_)) => 1,
+        _ => USAGE,
+    }
 }
 
 /// Help goes to standard output; a mistake becomes one line on standard error.

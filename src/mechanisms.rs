@@ -8,8 +8,8 @@ use clap::Parser;
 use mpmlab_core::config::clamp::Shape;
 use mpmlab_core::config::knobs::{CoreKnobs, KnobRow};
 use mpmlab_core::connection::step::ConnState;
+use mpmlab_mpm::Card;
 use mpmlab_mpm::registry::MODELS;
-use mpmlab_mpm::{Card, Mpm};
 use serde_json::{Value, json};
 
 /// The tables of all crates that have knobs.
@@ -42,8 +42,10 @@ fn as_text(cards: &[&Card], tables: &[&[KnobRow]]) -> String {
     for card in cards {
         line(&mut text, &format!("  {:<12}", card.name), card.sentence);
         line(&mut text, "              ", &format!("a waiting connection holds {}", holds(card)));
-        for (name, value) in card.faithful {
-            line(&mut text, "              ", &format!("as Apache's {}: {name}={value}", card.name));
+        let faithful: Vec<String> =
+            card.faithful.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        if !faithful.is_empty() {
+            line(&mut text, "              ", &format!("sets {}", faithful.join(" ")));
         }
         for deviation in card.deviations {
             line(&mut text, "              ", &format!("unlike Apache: {deviation}"));
@@ -94,8 +96,10 @@ fn as_json(cards: &[&Card], tables: &[&[KnobRow]]) -> Value {
         .iter()
         .map(|card| {
             let held = |state: ConnState| if card.parks.holds(state) { "nothing" } else { holder(card) };
-            let holds: serde_json::Map<String, Value> =
-                ConnState::ALL.into_iter().map(|state| (state.name().to_owned(), held(state).into())).collect();
+            let holds: serde_json::Map<String, Value> = ConnState::ALL
+                .into_iter()
+                .map(|state| (state.name().to_owned(), held(state).into()))
+                .collect();
             let faithful: serde_json::Map<String, Value> =
                 card.faithful.iter().map(|&(name, value)| (name.to_owned(), value.into())).collect();
             json!({
@@ -160,7 +164,8 @@ mod tests {
     fn names_are_unique_over_all_tables() {
         let rows: Vec<&KnobRow> = TABLES.iter().copied().flatten().collect();
         for (index, row) in rows.iter().enumerate() {
-            let taken = rows[..index].iter().any(|other| other.name == row.name || other.directive == row.directive);
+            let taken =
+                rows[..index].iter().any(|other| other.name == row.name || other.directive == row.directive);
             assert!(!taken, "{} is declared twice", row.name);
         }
     }

@@ -4,7 +4,7 @@ use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
 use mpmlab_experiments::duration::parse_duration;
 use mpmlab_experiments::interrupt::on_interrupt;
-use mpmlab_experiments::study::{self, RunOptions, RunSummary, StudyError};
+use mpmlab_experiments::study::{self, RunOptions, RunSummary};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -69,7 +69,7 @@ struct RunArgs {
     client_cpu: Option<usize>,
 }
 
-/// Runs the command. Errors are [`StudyError`]s, whose `exit_status` says what the process should end with.
+/// Runs the command. Errors are `StudyError`s, whose `exit_status` says what the process should end with.
 pub fn run(args: StudyArgs) -> Result<ExitCode> {
     let program = std::env::current_exe()?;
     match args.command {
@@ -86,7 +86,7 @@ pub fn run(args: StudyArgs) -> Result<ExitCode> {
                 command_line: std::env::args().collect(),
                 quiet: false,
             };
-            study::run(&options, on_interrupt()).map(|summary| print(&summary)).or_else(refuse)
+            Ok(print(&study::run(&options, on_interrupt())?))
         }
         StudyCommand::List => {
             print!("{}", study::list());
@@ -94,19 +94,13 @@ pub fn run(args: StudyArgs) -> Result<ExitCode> {
         }
         StudyCommand::Show { study, budget } => {
             let options = RunOptions { budget, ..RunOptions::new(&study, program) };
-            study::show(&options)
-                .map(|text| {
-                    print!("{text}");
-                    ExitCode::SUCCESS
-                })
-                .or_else(refuse)
+            print!("{}", study::show(&options)?);
+            Ok(ExitCode::SUCCESS)
         }
-        StudyCommand::Report { directory } => study::report(&directory)
-            .map(|report| {
-                println!("{}", report.display());
-                ExitCode::SUCCESS
-            })
-            .or_else(refuse),
+        StudyCommand::Report { directory } => {
+            println!("{}", study::report(&directory)?.display());
+            Ok(ExitCode::SUCCESS)
+        }
     }
 }
 
@@ -119,10 +113,4 @@ fn print(summary: &RunSummary) -> ExitCode {
         println!("report: {}", report.display());
     }
     if summary.interrupted { ExitCode::from(1) } else { ExitCode::SUCCESS }
-}
-
-/// One line on standard error, and the error's own exit status.
-fn refuse(error: StudyError) -> Result<ExitCode> {
-    eprintln!("mpmlab study: {error}");
-    Ok(ExitCode::from(error.exit_status()))
 }

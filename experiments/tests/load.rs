@@ -1,7 +1,7 @@
 //! The load generator against small servers whose behaviour is known exactly, so that its counts must be, too.
 //!
-//! A server answers a fixed quota of requests and falls silent after it. Once every connection waits in that silence, all
-//! answers have been read and the server ends the run: no count depends on time.
+//! A server answers a fixed quota of requests and falls silent after it. Once every connection waits in that
+//! silence, all answers have been read and the server ends the run: no count depends on time.
 // A helper that fails is a failed test.
 #![allow(clippy::unwrap_used)]
 
@@ -373,8 +373,8 @@ fn what_is_answered_during_the_warm_up_is_not_counted() {
 
 #[test]
 fn requests_under_way_when_the_window_begins_belong_to_it() {
-    // A request arrives after its thread's warm-up began, so an answer held for as long as the warm-up lasts comes after it,
-    // however slow the machine is.
+    // A request arrives after its thread's warm-up began, so an answer held for as long as the warm-up lasts comes
+    // after it, however slow the machine is.
     let warmup = Duration::from_millis(20);
     let server = Server::start(4, 4, move |stream, _| {
         thread::sleep(warmup);

@@ -28,20 +28,29 @@ fuzz_target!(|data: &[u8]| {
         ..Config::default()
     };
     let (mut whole, mut buffer) = (Head::default(), data.to_vec());
-    let parsed = whole.parse(&mut buffer, &config);
-    if let Parsed::Complete(length) = parsed {
+    let whole_parsed = whole.parse(&mut buffer, &config);
+    if let Parsed::Complete(length) = whole_parsed {
         assert!(length <= data.len());
     }
-    let at_once = said(&whole, parsed, &buffer);
+    let at_once = said(&whole, whole_parsed, &buffer);
 
     let (mut pieces, mut buffer) = (Head::default(), data.to_vec());
     let cuts = [usize::from(a), usize::from(a) + usize::from(b)];
     for cut in cuts.into_iter().filter(|&cut| cut < data.len()) {
         let parsed = pieces.parse(&mut buffer[..cut], &config);
-        if !matches!(parsed, Parsed::Partial { .. }) {
+        match parsed {
+            Parsed::Partial { .. } => {}
             // Decided early: more bytes must not change it.
-            assert_eq!(said(&pieces, parsed, &buffer), at_once);
-            return;
+            Parsed::Complete(_) => {
+                assert_eq!(said(&pieces, parsed, &buffer), at_once);
+                return;
+            }
+            // As soon as it is too long, for one: then less of it is understood than of the whole.
+            Parsed::Refused(early) => {
+                let in_the_end = matches!(whole_parsed, Parsed::Refused(_));
+                assert!(in_the_end, "refused at {cut} with {early:?}, but {whole_parsed:?} at once");
+                return;
+            }
         }
     }
     let parsed = pieces.parse(&mut buffer, &config);

@@ -107,14 +107,16 @@ impl Connection {
         let exchange = self.exchange.as_deref_mut().expect("holds the head");
         let response = request::handle(cx, &exchange.head, exchange.head_bytes(), &self.peer);
         let framing = exchange.head.body;
-        // A body is read before the answer, so that the next request can be found behind it. Not if the connection ends
-        // anyway, and not if the client waits for a go-ahead that it will not get (RFC 9110 section 10.1.1).
-        let unwanted = response.close || (exchange.head.expects_continue && response.status >= 400);
+        // A body is read before the answer, so that the next request can be found behind it, and because Apache's handler
+        // asks for it first; not if the answer was made before the handler and the client waits for a go-ahead.
+        let unwanted = response.skip_body;
         if framing == BodyFraming::None || unwanted {
             return self.respond(cx, response, unwanted && framing != BodyFraming::None);
         }
         exchange.response = Some(response);
-        exchange.body = BodyReader::new(framing, cx.server.config.limit_request_body);
+        let config = &cx.server.config;
+        exchange.body = BodyReader::new(framing, config.limit_request_body)
+            .with_field_limits(config.limit_request_fields, config.limit_request_field_size);
         if exchange.head.expects_continue {
             exchange.output.interim(b"HTTP/1.1 100 Continue\r\n\r\n");
         }

@@ -29,7 +29,7 @@ pub(super) fn persistence(
     };
     let length_is_told = match response.length {
         Length::Known(_) | Length::Absent => true,
-        Length::Unknown => head.version == Version::Http11,
+        Length::Unknown | Length::Chunked => head.version == Version::Http11,
     };
     let client_stays = match head.version {
         Version::Http09 => false,
@@ -64,10 +64,10 @@ impl Connection {
         body_unread: bool,
     ) -> Flow {
         let exchange = self.exchange.as_deref_mut().expect("holds the request");
-        response.close |= body_unread;
+        response.close |= body_unread && !response.hang_up;
         let persistence =
             persistence(&cx.server.config, &exchange.head, &response, self.kept, cx.leaving.stopping());
-        let keeps = persistence != Persistence::Close;
+        let keeps = persistence != Persistence::Close && !response.hang_up;
         let envelope = Envelope {
             version: exchange.head.version,
             date: cx.clock.date(),

@@ -1,3 +1,6 @@
 //! Content producers, one file each.
 
+pub mod dir;
+pub mod error_page;
 pub mod file;
+pub mod trace;

@@ -2,7 +2,14 @@
 //! except that a response may own the file it will send.
 
 pub mod body;
+pub mod conditional;
 pub mod date;
+pub mod etag;
 pub mod head;
+pub mod host;
+mod line;
 pub mod mime;
+pub mod range;
 pub mod response;
+pub mod scan;
+pub mod write;

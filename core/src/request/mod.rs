@@ -1,9 +1,18 @@
 //! A request head to a response: Apache's request phases, in order.
+//!
+//! translate (`map`) - access - fixup (directories) - handler. What ends before the handler is answered without looking
+//! at the method or, if the client waits for a 100, at the body.
+
+pub mod map;
 
 use crate::context::ThreadContext;
-use crate::handler;
-use crate::http::head::{Head, Refusal};
-use crate::http::response::Response;
+use crate::handler::dir::{self, Index};
+use crate::handler::error_page::{self, Subject};
+use crate::handler::{file, trace};
+use crate::http::head::{BodyFraming, Detail, Head, Method, Refusal, Version};
+use crate::http::response::{Body, Length, Response};
+use map::{Found, Place, is_hidden};
+use std::borrow::Cow;
 use std::net::SocketAddr;
 
 /// What is known about the connection a request came over.
@@ -15,16 +24,176 @@ pub struct Peer {
     pub local: SocketAddr,
 }
 
+/// How far a request got: what happens to its body depends on it.
+enum Answer {
+    /// An earlier phase answered.
+    Early(Response),
+    /// The handler did.
+    Handled(Response),
+}
+
 /// Answers a complete head. Never waits on a socket; may open and stat files.
 pub fn handle(cx: &ThreadContext<'_>, head: &Head, buffer: &[u8], peer: &Peer) -> Response {
-    let _ = peer;
-    handler::file::serve(cx, head, buffer)
+    let (mut response, handled) = match answer(cx, head, buffer, peer) {
+        Answer::Early(response) => (response, false),
+        Answer::Handled(response) => (response, true),
+    };
+    response.skip_body |= response.status == 400;
+    let limit = cx.server.config.limit_request_body;
+    if let BodyFraming::Counted(length) = head.body
+        && limit > 0
+        && length > limit
+        && !response.skip_body
+    {
+        // The body is the first thing a handler asks for. An answer from before it is then mentioned in passing.
+        let instead_of = (!handled).then_some(response.status);
+        response = too_large(head, buffer, instead_of);
+    } else if head.expects_continue && !handled {
+        // The client keeps its body until a 100 that will not come.
+        response.skip_body = true;
+        response.close = true;
+    }
+    finish(response, head)
 }
 
 /// Answers a head that was refused. `head` holds what was understood before the refusal.
 pub fn refuse(cx: &ThreadContext<'_>, head: &Head, buffer: &[u8], refusal: Refusal) -> Response {
-    let _ = (cx, head, buffer);
-    let mut response = Response::new(refusal.status);
-    response.close = true;
+    let _ = cx;
+    let expect = if refusal.status == 417 { head.joined(buffer, "expect") } else { None };
+    let subject = Subject {
+        method: head.method_text.of(buffer),
+        expect: expect.as_deref().unwrap_or_default(),
+        detail: refusal.detail,
+        ..Subject::default()
+    };
+    let mut response = error_page::answer(refusal.status, &subject);
+    if refusal.detail == Some(Detail::Body) {
+        response.length = Length::Unknown;
+    }
+    // Apache gives the connection up after a 417 without announcing it.
+    response.hang_up = refusal.status == 417;
+    response.close = !response.hang_up;
+    response.skip_body = true;
+    finish(response, head)
+}
+
+/// What holds for every answer.
+fn finish(mut response: Response, head: &Head) -> Response {
+    response.close |= head.must_close;
+    if head.method == Method::Head {
+        response.head_only = true;
+        // Apache leaves the length open when there would be no content, and on its own pages.
+        if matches!(response.body, Body::Memory(_)) || response.length == Length::Known(0) {
+            response.length = Length::Absent;
+        }
+        response.body = Body::Empty;
+    } else if matches!(response.length, Length::Unknown | Length::Chunked) && head.version != Version::Http11
+    {
+        response.close = true;
+    }
     response
+}
+
+/// 413 for a body over LimitRequestBody, which stays unread.
+fn too_large(head: &Head, buffer: &[u8], instead_of: Option<u16>) -> Response {
+    let subject = Subject { method: head.method_text.of(buffer), instead_of, ..Subject::default() };
+    let mut response = error_page::answer(413, &subject);
+    response.length = Length::Unknown;
+    response.skip_body = true;
+    response
+}
+
+/// The phases.
+fn answer(cx: &ThreadContext<'_>, head: &Head, buffer: &[u8], peer: &Peer) -> Answer {
+    let config = &cx.server.config;
+    let subject = Subject { method: head.method_text.of(buffer), ..Subject::default() };
+    let path = head.path.of(buffer);
+    if path == b"*" {
+        return Answer::Handled(empty(None));
+    }
+    let mut place = match Place::new(&cx.server.root, path) {
+        Ok(place) => place,
+        Err(status) => return Answer::Early(error_page::answer(status, &subject)),
+    };
+    if head.method == Method::Trace {
+        return trace(config.trace_enable, head, buffer, &subject);
+    }
+    let mut found = place.look_up();
+    if found == Found::Denied || is_hidden(place.name()) {
+        return Answer::Early(error_page::answer(403, &subject));
+    }
+    if found == Found::Directory {
+        if !place.url_path().ends_with(b"/") {
+            return Answer::Early(dir::redirect(cx, head, buffer, peer, place.url_path()));
+        }
+        match dir::choose(cx, &mut place) {
+            Index::File(stat) => found = Found::File(stat),
+            Index::Directory => {
+                return Answer::Early(dir::redirect(cx, head, buffer, peer, place.url_path()));
+            }
+            Index::Denied => return Answer::Early(error_page::answer(403, &subject)),
+            Index::None => {}
+        }
+    }
+    Answer::Handled(default_handler(cx, head, buffer, &place, found, &subject))
+}
+
+/// The default handler: files for GET, HEAD and POST, a list of methods for OPTIONS, a refusal for the rest.
+fn default_handler(
+    cx: &ThreadContext<'_>,
+    head: &Head,
+    buffer: &[u8],
+    place: &Place,
+    found: Found,
+    subject: &Subject<'_>,
+) -> Response {
+    let allow = allowed(cx.server.config.trace_enable);
+    match (head.method, found) {
+        (Method::Get | Method::Head | Method::Post, Found::File(stat)) => {
+            file::serve(cx, head, buffer, place, &stat)
+        }
+        (Method::Get | Method::Head | Method::Post | Method::Trace, _) => error_page::answer(404, subject),
+        (Method::Options, found) => {
+            let mut response = empty(Some(allow));
+            response.content_type = match found {
+                Found::Directory => Some(Cow::Borrowed("httpd/unix-directory")),
+                _ => file::content_type(cx, place).map(Cow::Borrowed),
+            };
+            response
+        }
+        (Method::Known | Method::Unknown, _) => {
+            let status = if head.method == Method::Known { 405 } else { 501 };
+            let mut response = error_page::answer(status, subject);
+            response.allow = Some(allow);
+            response
+        }
+    }
+}
+
+/// TRACE is answered before any file is looked at.
+fn trace(enabled: bool, head: &Head, buffer: &[u8], subject: &Subject<'_>) -> Answer {
+    if !enabled {
+        let mut response = error_page::answer(405, subject);
+        response.allow = Some("");
+        return Answer::Early(response);
+    }
+    if !matches!(head.body, BodyFraming::None | BodyFraming::Counted(0)) {
+        let mut response = error_page::answer(413, subject);
+        response.skip_body = true;
+        return Answer::Handled(response);
+    }
+    Answer::Handled(trace::echo(head, buffer))
+}
+
+/// 200 without content.
+fn empty(allow: Option<&'static str>) -> Response {
+    let mut response = Response::new(200);
+    response.allow = allow;
+    response.length = Length::Known(0);
+    response
+}
+
+/// The methods served. Apache lists them in an order that changes with each start; this is one of them.
+fn allowed(trace_enable: bool) -> &'static str {
+    if trace_enable { "HEAD,GET,POST,OPTIONS,TRACE" } else { "HEAD,GET,POST,OPTIONS" }
 }

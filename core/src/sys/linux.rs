@@ -164,16 +164,30 @@ impl FileStat {
     pub fn is_dir(&self) -> bool {
         self.mode & libc::S_IFMT == libc::S_IFDIR
     }
+
+    /// A symbolic link? Only [`lstat`] ever sees one.
+    pub fn is_link(&self) -> bool {
+        self.mode & libc::S_IFMT == libc::S_IFLNK
+    }
 }
 
 /// Stats a path, following symbolic links.
 pub fn stat(path: &Path) -> Result<FileStat> {
-    nix::sys::stat::stat(path).map(|s| FileStat {
+    nix::sys::stat::stat(path).map(|s| file_stat(&s))
+}
+
+/// Stats a path without following a symbolic link at its end.
+pub fn lstat(path: &Path) -> Result<FileStat> {
+    nix::sys::stat::lstat(path).map(|s| file_stat(&s))
+}
+
+fn file_stat(s: &libc::stat) -> FileStat {
+    FileStat {
         mode: s.st_mode,
         size: s.st_size.max(0) as u64,
         mtime_us: s.st_mtime * 1_000_000 + s.st_mtime_nsec / 1000,
         inode: s.st_ino,
-    })
+    }
 }
 
 /// Opens a file for reading, close-on-exec: `openat(O_RDONLY|O_CLOEXEC)` as in Apache's profile. The caller has

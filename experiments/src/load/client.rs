@@ -1,8 +1,9 @@
-//! One client connection: opens, sends, reads, and says what happened. When to send, and what it counts as, is the caller's business.
+//! One client connection: opens, sends, reads, and says what happened. When to send, and what it counts as, is the
+//! caller's business.
 //!
-//! Registered once, edge-triggered, for both directions: on a kept connection a request costs one `send` and one `recv`
-//! when the answer fits the buffer. A `recv` that returns less than the buffer has emptied the socket, so no second one probes
-//! for EAGAIN (epoll(7), question 9).
+//! Registered once, edge-triggered, for both directions: on a kept connection a request costs one `send` and one
+//! `recv` when the answer fits the buffer. A `recv` that returns less than the buffer has emptied the socket, so no
+//! second one probes for EAGAIN (epoll(7), question 9).
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsRawFd;
@@ -28,8 +29,8 @@ pub(super) struct Client {
     answers: u64,
     /// The server's end of the connection is closed: nothing more will come after what can be read.
     ended: bool,
-    /// Something was reported as readable together with the connection itself, before a request was sent; it will not be
-    /// reported again.
+    /// Something was reported as readable together with the connection itself, before a request was sent; it will
+    /// not be reported again.
     unread: bool,
     parser: Parser,
 }
@@ -206,8 +207,8 @@ impl Client {
                         return Happened::Failed(Cause::BadResponse);
                     };
                     if let Some(answer) = self.parser.complete() {
-                        // More than was announced is a sign of a lost or doubled answer. So is an answer to half a request, unless
-                        // the server refuses the request (and then closes).
+                        // More than was announced is a sign of a lost or doubled answer. So is an answer to half a
+                        // request, unless the server refuses the request (and then closes).
                         if used < n || (self.phase == Phase::Sending && answer.reusable) {
                             return Happened::Failed(Cause::BadResponse);
                         }

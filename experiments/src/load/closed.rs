@@ -1,7 +1,7 @@
 //! The closed loop: one thread's connections, each sending its next request when the one before is answered.
 //!
-//! A request's life begins when its connection wants to send it and ends answered or failed; its latency runs from the
-//! sending (or, with a connection per request, from the start of connecting) to the last byte of the answer.
+//! A request's life begins when its connection wants to send it and ends answered or failed; its latency runs from
+//! the sending (or, with a connection per request, from the start of connecting) to the last byte of the answer.
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::net::{SocketAddr, TcpStream};
@@ -37,7 +37,8 @@ pub(super) struct Report {
     pub(super) cpu: Duration,
     /// Requests in progress at the end.
     pub(super) in_flight: u64,
-    /// Time that requests in progress at the end had been running, less what those in progress at the beginning had.
+    /// Time that requests in progress at the end had been running, less what those in progress at the beginning
+    /// had.
     pub(super) edges_ns: i128,
     pub(super) interrupted: bool,
 }
@@ -52,8 +53,8 @@ pub(super) struct Closed<'a> {
     slots: Vec<Slot>,
     /// When a failed connection tries again.
     retries: BinaryHeap<Reverse<(Instant, usize)>>,
-    /// Connections that have served and wait for the server to close first, so that the TIME_WAIT is on its side, as it
-    /// announced.
+    /// Connections that have served and wait for the server to close first, so that the TIME_WAIT is on its side,
+    /// as it announced.
     leaving: HashMap<u64, (TcpStream, Instant)>,
     buffer: Vec<u8>,
     record: Record,

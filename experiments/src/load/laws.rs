@@ -1,5 +1,5 @@
-//! The laws that a run's figures must obey, whatever the server does. A broken one means that the client, not the server, is wrong or
-//! at its limit, and that the figures are no evidence.
+//! The laws that a run's figures must obey, whatever the server does. A broken one means that the client, not the
+//! server, is wrong or at its limit, and that the figures are no evidence.
 //!
 //! | law | tolerance |
 //! |---|---|
@@ -30,8 +30,8 @@ pub(super) struct Facts {
     pub(super) interrupted: bool,
     /// Mean latency in seconds, from the latency record.
     pub(super) latency_mean_s: f64,
-    /// Time of requests that lie partly in the window: those in progress at its end, less the part of those in progress at
-    /// its beginning that lies before it.
+    /// Time of requests that lie partly in the window: those in progress at its end, less the part of those in
+    /// progress at its beginning that lies before it.
     pub(super) edges_s: f64,
     /// Time connections spent in no recorded latency.
     pub(super) outside_s: f64,

@@ -1,9 +1,9 @@
 //! The load generator: drives one URL and reports what happened, no more and no less.
 //!
-//! A run in a page: [`plan`] says what to do. [`run`] resolves the address once, starts the plan's threads together and gives each its
-//! share of the connections. In each thread `closed` waits on epoll and carries every connection (`client`) from one request
-//! to the next; `response` reads the answers, `record` counts. At the end the records are merged, `laws` judges them, and
-//! [`outcome`] is what anybody sees; [`text`] prints it as wrk would.
+//! A run in a page: [`plan`] says what to do. [`run`] resolves the address once, starts the plan's threads together
+//! and gives each its share of the connections. In each thread `closed` waits on epoll and carries every connection
+//! (`client`) from one request to the next; `response` reads the answers, `record` counts. At the end the records
+//! are merged, `laws` judges them, and [`outcome`] is what anybody sees; [`text`] prints it as wrk would.
 //!
 //! Nothing here knows which server it drives.
 mod client;
@@ -55,6 +55,13 @@ pub enum LoadError {
         /// What it said.
         error: io::Error,
     },
+}
+
+/// Refuses what [`run`] would refuse on this machine, without running it.
+pub fn check(plan: &Plan) -> Result<(), LoadError> {
+    plan.check()?;
+    usable_cpus(plan)?;
+    Ok(())
 }
 
 /// Runs the plan; blocks until it is over. Raising `stop` ends it early, and the outcome covers what was measured.
@@ -134,8 +141,8 @@ fn usable_cpus(plan: &Plan) -> Result<usize, LoadError> {
     Ok(distinct.len())
 }
 
-/// Raises the soft limit on descriptors to what the plan needs: a connection each, up to two more that wait for the server to
-/// close (they are closed early before they would be missed), and what the process has open anyway.
+/// Raises the soft limit on descriptors to what the plan needs: a connection each, up to two more that wait for the
+/// server to close (they are closed early before they would be missed), and what the process has open anyway.
 fn allow_descriptors(plan: &Plan) -> Result<(), LoadError> {
     let system = |errno: nix::Error| LoadError::System {
         what: "cannot ask for the descriptor limit",

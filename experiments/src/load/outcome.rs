@@ -1,4 +1,5 @@
-//! What a run reports: the object `mpmlab load --json` prints (design, section 5). Fields are only ever added, at the end.
+//! What a run reports: the object `mpmlab load --json` prints (design, section 5). Fields are only ever added, at
+//! the end.
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -41,9 +42,9 @@ pub struct Outcome {
 
     // Added to the contract's fields.
     /// Kept connections that the server closed after an answer without having said so, before a byte of the next
-    /// answer. HTTP allows it at any time (RFC 9112 section 9.5), so it is no error: the request went again on a new
-    /// connection, its latency counting from the first sending. A server that sheds load this way (Apache's event,
-    /// mpm-semantics 7.4) shows here and nowhere else.
+    /// answer. HTTP allows it at any time (RFC 9112 section 9.5), so it is no error: the request went again on a
+    /// new connection, its latency counting from the first sending. A server that sheds load this way (Apache's
+    /// event, mpm-semantics 7.4) shows here and nowhere else.
     pub closed_idle: u64,
     /// Those of `closed_idle` that were a reset instead of an orderly close: the server had not read the request.
     pub closed_idle_reset: u64,
@@ -70,7 +71,8 @@ pub struct Errors {
     pub connect: u64,
     /// Connection refused: nobody listens there.
     pub refused: u64,
-    /// Reset by the server, before or within the answer (on a kept connection before the first byte: `closed_idle`).
+    /// Reset by the server, before or within the answer (on a kept connection before the first byte:
+    /// `closed_idle`).
     pub reset: u64,
     /// Closed by the server before the answer was complete (same exception).
     pub closed_early: u64,

@@ -32,7 +32,7 @@ pub struct Plan {
 
 impl Plan {
     /// Refuses plans that cannot be run as written.
-    pub fn check(&self) -> Result<(), LoadError> {
+    pub(super) fn check(&self) -> Result<(), LoadError> {
         let refuse = |what: String| Err(LoadError::Plan(what));
         if self.threads == 0 {
             return refuse("threads: at least 1 is needed".into());

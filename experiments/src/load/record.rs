@@ -74,8 +74,8 @@ impl Record {
         self.latency(latency);
     }
 
-    /// A request lost for `cause`; `waited` since its latency began to run, if it had. One that ran into its time-out
-    /// stays in the latency record: leaving it out would flatter the server.
+    /// A request lost for `cause`; `waited` since its latency began to run, if it had. One that ran into its
+    /// time-out stays in the latency record: leaving it out would flatter the server.
     pub(super) fn fail(&mut self, cause: Cause, waited: Option<Duration>, timed_out: bool) {
         self.failed += 1;
         match cause {

@@ -1,5 +1,5 @@
-//! Reads responses from whatever pieces the network delivers (RFC 9112 sections 2, 6, 7). Pure: bytes in, counts out; content is
-//! counted, never kept.
+//! Reads responses from whatever pieces the network delivers (RFC 9112 sections 2, 6, 7). Pure: bytes in, counts
+//! out; content is counted, never kept.
 use std::fmt;
 use std::mem::MaybeUninit;
 
@@ -91,7 +91,8 @@ impl Parser {
         (self.state == State::Complete).then_some(self.answer)
     }
 
-    /// Takes the next bytes and says how many of them belonged to this response; fewer than given only when it is complete.
+    /// Takes the next bytes and says how many of them belonged to this response; fewer than given only when it is
+    /// complete.
     pub fn feed(&mut self, bytes: &[u8]) -> Result<usize, Malformed> {
         let mut used = 0;
         while used < bytes.len() {

@@ -1,5 +1,6 @@
-//! The outcome for people, in wrk's layout, so that eyes and scripts used to it find everything where it was; what wrk leaves out or
-//! lumps together (causes of errors, opened connections, invalid runs) stands on lines of its own.
+//! The outcome for people, in wrk's layout, so that eyes and scripts used to it find everything where it was; what
+//! wrk leaves out or lumps together (causes of errors, opened connections, invalid runs) stands on lines of its
+//! own.
 use std::fmt::Write;
 use std::time::Duration;
 

@@ -65,36 +65,52 @@ pub fn clock_tick() -> Duration {
     Duration::from_secs(1) / per_second.filter(|&n| n > 0).unwrap_or(100)
 }
 
-/// Counters of `/proc/stat` for some CPUs, in ticks.
+/// Counters of `/proc/stat`, in ticks: of all CPUs together, or of one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MachineTime {
     /// All of them.
     pub total: u64,
+    /// Ticks spent in processes, their system calls included and interrupts not.
+    pub processes: u64,
     /// Ticks in which a virtual CPU wanted to run and the hypervisor ran something else.
     pub steal: u64,
-    /// Ticks with nothing to do, waiting for disk included.
-    pub idle: u64,
 }
 
 impl MachineTime {
-    /// Reads the counters of all CPUs together. `None` where `/proc/stat` is missing.
-    pub fn read() -> Option<MachineTime> {
-        parse_machine(&fs::read_to_string("/proc/stat").ok()?)
+    /// Reads the counters of `cpu`, or of all CPUs together. `None` where `/proc/stat` does not say.
+    pub fn read(cpu: Option<usize>) -> Option<MachineTime> {
+        parse_machine(&fs::read_to_string("/proc/stat").ok()?, cpu)
     }
 
     /// Share of the time since `earlier` that was stolen; 0 when less than a tick passed.
     pub fn steal_share_since(&self, earlier: &MachineTime) -> f64 {
-        let total = self.total.saturating_sub(earlier.total);
-        if total == 0 { 0.0 } else { self.steal.saturating_sub(earlier.steal) as f64 / total as f64 }
+        share(self.steal.saturating_sub(earlier.steal), self.total.saturating_sub(earlier.total))
+    }
+
+    /// Share of the time since `earlier` that processes other than those that used `own` ran for. Ticks are coarse:
+    /// in a window of a quarter second this is right to a few hundredths.
+    pub fn others_share_since(&self, earlier: &MachineTime, own: Duration) -> f64 {
+        let passed = self.total.saturating_sub(earlier.total);
+        let used = clock_tick() * ticks(self.processes.saturating_sub(earlier.processes));
+        share_of(used.saturating_sub(own), clock_tick() * ticks(passed))
     }
 }
 
-fn parse_machine(text: &str) -> Option<MachineTime> {
-    let line = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
+fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+fn share_of(part: Duration, whole: Duration) -> f64 {
+    if whole.is_zero() { 0.0 } else { part.as_secs_f64() / whole.as_secs_f64() }
+}
+
+fn parse_machine(text: &str, cpu: Option<usize>) -> Option<MachineTime> {
+    let name = cpu.map_or("cpu ".to_owned(), |cpu| format!("cpu{cpu} "));
+    let line = text.lines().find_map(|line| line.strip_prefix(&name))?;
     let numbers: Vec<u64> = line.split_ascii_whitespace().map_while(|field| field.parse().ok()).collect();
     // user nice system idle iowait irq softirq steal; guest time is already inside user (proc(5)).
-    let field = |n: usize| numbers.get(n).copied().unwrap_or(0);
-    Some(MachineTime { total: numbers.iter().take(8).sum(), steal: field(7), idle: field(3) + field(4) })
+    let steal = numbers.get(7).copied().unwrap_or(0);
+    Some(MachineTime { total: numbers.iter().take(8).sum(), processes: numbers.iter().take(3).sum(), steal })
 }
 
 #[cfg(test)]
@@ -103,11 +119,16 @@ mod tests {
 
     #[test]
     fn guest_time_is_not_counted_twice_and_steal_is_field_eight() {
-        let text = "cpu  100 0 50 800 10 0 5 35 40 0\ncpu0 1 2 3\n";
-        let time = parse_machine(text).unwrap();
-        assert_eq!(time, MachineTime { total: 1000, steal: 35, idle: 810 });
-        let later = MachineTime { total: 1100, steal: 60, idle: 850 };
+        let text = "cpu  100 0 50 800 10 0 5 35 40 0\ncpu0 1 2 3 4 5 6 7 8 0 0\ncpu10 9 9 9 9 9 9 9 9 9 9\n";
+        let time = parse_machine(text, None).unwrap();
+        assert_eq!(time, MachineTime { total: 1000, processes: 150, steal: 35 });
+        assert_eq!(parse_machine(text, Some(0)), Some(MachineTime { total: 36, processes: 6, steal: 8 }));
+        assert_eq!(parse_machine(text, Some(1)), None);
+        let later = MachineTime { total: 1100, processes: 200, steal: 60 };
         assert_eq!(later.steal_share_since(&time), 0.25);
         assert_eq!(time.steal_share_since(&time), 0.0);
+        // 50 ticks of processes in 100, of which the server used 40.
+        assert_eq!(later.others_share_since(&time, clock_tick() * 40), 0.1);
+        assert_eq!(later.others_share_since(&time, clock_tick() * 60), 0.0);
     }
 }

@@ -43,7 +43,7 @@ const BUSY: f64 = 0.05;
 
 /// Looks at the machine. Watches the other processes for `watch`: call it while nothing of the study runs.
 pub fn inspect(watch: Duration) -> Host {
-    let steal = MachineTime::read();
+    let steal = MachineTime::read(None);
     let busy_processes = busy(watch);
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let values = |key: &str| -> Vec<String> {
@@ -80,7 +80,7 @@ pub fn inspect(watch: Duration) -> Host {
             .is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor")),
         busy_processes,
         steal_share_before: steal
-            .and_then(|before| Some(MachineTime::read()?.steal_share_since(&before)))
+            .and_then(|before| Some(MachineTime::read(None)?.steal_share_since(&before)))
             .unwrap_or(0.0),
     }
 }

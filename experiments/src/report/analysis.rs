@@ -115,6 +115,11 @@ impl<'a> Analysis<'a> {
         paired(&self.pairs(block, series, reference, metric))
     }
 
+    /// Whether there are enough blocks to speak of a typical one: two give an interval so wide that it only confuses.
+    pub fn has_typical(&self) -> bool {
+        self.blocks.len() >= 3
+    }
+
     /// The typical ratio over all blocks. Blocks are the units of its interval.
     pub fn pooled_ratio(&self, series: usize, reference: usize, metric: &str) -> Option<Ratio> {
         let cells: Vec<_> =

@@ -69,7 +69,7 @@ fn compared(summary: &Summary) -> Option<String> {
 /// The others against the reference, over all cells.
 fn typical(analysis: &Analysis<'_>) -> Option<String> {
     let reference = *analysis.references().first()?;
-    if analysis.blocks.len() < 2 {
+    if !analysis.has_typical() {
         return None;
     }
     let names = analysis.series_names();
@@ -140,7 +140,7 @@ fn price(summary: &Summary) -> Option<String> {
     let memory = each(|line| line.pss_bytes, 1.0 / 1048576.0, "MiB")
         .map(|list| format!("the server's memory was {list}"));
     let parts: Vec<String> = [latency, memory].into_iter().flatten().collect();
-    (!parts.is_empty()).then(|| format!("There, {}.", parts.join("; ")))
+    (!parts.is_empty()).then(|| format!("In that setting, {}.", parts.join("; ")))
 }
 
 fn trouble(analysis: &Analysis<'_>, summary: &Summary) -> String {
@@ -155,6 +155,7 @@ fn trouble(analysis: &Analysis<'_>, summary: &Summary) -> String {
     };
     let invalid = summary.measured - summary.valid;
     text.push_str(&match invalid {
+        0 if summary.measured == 1 => "The one round is valid".into(),
         0 => format!("All {} are valid", words::count(summary.measured, "round")),
         _ => format!(
             "{} of {} {} not valid (reasons below), shown as crosses and left out of every median and interval",

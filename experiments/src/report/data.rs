@@ -87,6 +87,21 @@ pub struct Plan {
     pub dropped: Vec<(String, String)>,
     /// What the study's author wants the reader to know.
     pub notes: Vec<String>,
+    /// What the plan knows about each target.
+    pub targets: Vec<AboutTarget>,
+}
+
+/// A target as the plan describes it.
+#[derive(Debug, Clone, Default)]
+pub struct AboutTarget {
+    /// Its name.
+    pub name: String,
+    /// One sentence about it.
+    pub sentence: String,
+    /// What it says its version is.
+    pub version: String,
+    /// Every setting it was given, by the names of its own manual.
+    pub settings: Vec<(String, String)>,
 }
 
 /// Something varied, and the values it took.
@@ -293,9 +308,20 @@ fn plan(json: &Map<String, Value>) -> Plan {
             .and_then(Value::as_str)
             .map(str::to_owned),
         dropped: dropped.unwrap_or_default(),
+        targets: json.get("targets").and_then(Value::as_object).map(about_targets).unwrap_or_default(),
         name,
         notes,
     }
+}
+
+fn about_targets(targets: &Map<String, Value>) -> Vec<AboutTarget> {
+    let about = |(name, about): (&String, &Value)| AboutTarget {
+        name: name.clone(),
+        sentence: about.get("sentence").map(text).unwrap_or_default(),
+        version: about.get("version").map(text).unwrap_or_default(),
+        settings: about.get("settings").and_then(Value::as_object).map(flatten).unwrap_or_default(),
+    };
+    targets.iter().map(about).collect()
 }
 
 /// The plan's factors: from the top level (as run) before the study's own (as asked for).

@@ -54,7 +54,7 @@ fn rows(analysis: &Analysis<'_>, series: usize, reference: usize, metric: &str) 
         }
         rows.push(Row::Cell(label(analysis, block), analysis.ratio(block, series, reference, metric)));
     }
-    if analysis.blocks.len() > 1 {
+    if analysis.has_typical() {
         rows.push(Row::Typical(analysis.pooled_ratio(series, reference, metric)));
     }
     rows

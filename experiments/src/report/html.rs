@@ -37,7 +37,8 @@ pub fn page(analysis: &Analysis<'_>, summary: &Summary) -> Result<String, Report
         factors => factors(analysis),
         has_keepalive => run.factors.iter().any(|factor| factor.name == "keepalive"),
         dropped => pairs(&plan.dropped),
-        notes => plan.notes.clone(),
+        notes => notes(analysis),
+        settings => table(&tables::settings(plan)),
         legend => legend(&names)?,
         plots => figures(analysis)?,
         too_many => plots::panel_count(analysis) > MOST_PANELS,
@@ -48,7 +49,7 @@ pub fn page(analysis: &Analysis<'_>, summary: &Summary) -> Result<String, Report
         validity => validity(analysis, summary),
         method => method(analysis, summary),
         environment => pairs(&run.environment),
-        command => run.environment.iter().find(|(name, _)| name == "command").map(|(_, text)| text.clone()),
+        command => command(&run.environment),
         torn => run.torn,
     });
     page.map_err(failed)
@@ -56,6 +57,19 @@ pub fn page(analysis: &Analysis<'_>, summary: &Summary) -> Result<String, Report
 
 fn failed(error: minijinja::Error) -> ReportError {
     ReportError::Render { reason: error.to_string() }
+}
+
+/// What a reader must know, less what the list of targets says already.
+fn notes(analysis: &Analysis<'_>) -> Vec<String> {
+    let plan = &analysis.run.plan;
+    let said =
+        |note: &str| plan.dropped.iter().any(|(name, _)| note.starts_with(&format!("{name} was left out")));
+    plan.notes.iter().filter(|note| !said(note)).cloned().collect()
+}
+
+fn command(environment: &[(String, String)]) -> Option<String> {
+    let named = |(name, _): &&(String, String)| name == "command" || name == "command_line";
+    environment.iter().find(named).map(|(_, text)| text.clone())
 }
 
 fn pairs(pairs: &[(String, String)]) -> Vec<Value> {
@@ -77,10 +91,20 @@ fn table(table: &Table) -> Value {
 fn targets(analysis: &Analysis<'_>, names: &[String]) -> Vec<Value> {
     let is_target = analysis.series.is_some_and(|factor| analysis.run.factors[factor].name == "target");
     let own = |name: &String| is_target && words::same_core(name);
-    let sentence = |name: &String| match words::target_sentence(name) {
-        Some(sentence) if is_target => sentence.to_owned(),
-        _ if !is_target => "all rounds of this setting.".to_owned(),
-        _ => "a target of this study.".to_owned(),
+    let about = |name: &String| analysis.run.plan.targets.iter().find(|about| about.name == *name);
+    let sentence = |name: &String| -> String {
+        if !is_target {
+            return match analysis.series {
+                Some(factor) => format!("{}.", words::level_phrase(&analysis.run.factors[factor].name, name)),
+                None => "this run varies nothing that could be compared.".to_owned(),
+            };
+        }
+        // Of other programs the plan knows the variant that was run; the models need a reader's introduction.
+        match (words::target_sentence(name).filter(|_| words::same_core(name)), about(name)) {
+            (Some(known), _) => known.to_owned(),
+            (None, Some(about)) if !about.sentence.is_empty() => format!("{}.", about.sentence),
+            _ => words::target_sentence(name).unwrap_or("a target of this study.").to_owned(),
+        }
     };
     let describe = |(series, name): (usize, &String)| {
         let text = sentence(name);
@@ -174,7 +198,7 @@ fn forests(analysis: &Analysis<'_>, references: &[usize]) -> Result<Vec<Value>, 
                 table => table(&intervals),
                 by_luck => (count as f64 * 0.05).round() as u64,
                 count,
-                cells => analysis.blocks.len(),
+                typical => analysis.has_typical(),
                 cut => analysis.blocks.len() > forest::MOST_ROWS,
                 most => forest::MOST_ROWS,
             })
@@ -214,9 +238,13 @@ fn method(analysis: &Analysis<'_>, summary: &Summary) -> Vec<String> {
     )];
     match (plan.warmup_s, plan.window_s) {
         (Some(warmup), Some(window)) => sentences.push(format!(
-            "Each round: the server is warmed up for {warmup} s, which is not counted, then measured for {window} s."
+            "Each round: the server is warmed up for about {} s, which is not counted, then measured for about {} s.",
+            words::number(warmup),
+            words::number(window)
         )),
-        (None, Some(window)) => sentences.push(format!("Each round is measured for {window} s.")),
+        (None, Some(window)) => {
+            sentences.push(format!("Each round is measured for about {} s.", words::number(window)));
+        }
         _ => {}
     }
     sentences.push(

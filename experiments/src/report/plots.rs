@@ -141,7 +141,7 @@ fn axis(analysis: &Analysis<'_>, metric: &Metric, blocks: &[&Block]) -> Axis {
 const WIDTH: f64 = 300.0;
 const HEIGHT: f64 = 226.0;
 const LEFT: f64 = 38.0;
-const RIGHT: f64 = 58.0;
+const RIGHT: f64 = 62.0;
 const TOP: f64 = 40.0;
 const BOTTOM: f64 = 38.0;
 /// Labels closer than this run into each other.
@@ -178,8 +178,8 @@ fn panel(
         let dodge = (0.7 * step / names.len() as f64).min(5.0);
         let styles = styles(names);
         let mut ends = Vec::new();
-        for series in 0..names.len() {
-            let ink = Ink::Series(styles[series]);
+        for (series, style) in styles.iter().copied().enumerate() {
+            let ink = Ink::Series(style);
             let shift = (series as f64 - 0.5 * (names.len() as f64 - 1.0)) * dodge;
             let mut medians = Vec::new();
             for (index, block) in blocks.iter().enumerate() {
@@ -203,7 +203,7 @@ fn panel(
                 canvas.path(&medians, ink, 1.5)?;
             }
             for (x, y) in &medians {
-                canvas.marker(*x, *y, 3.2, styles[series], false)?;
+                canvas.marker(*x, *y, 3.2, style, false)?;
             }
             // A label beside the last point only where there is one: its leader would look like data otherwise.
             let last = blocks.last().and_then(|block| analysis.spread(block, series, metric.name));
@@ -259,12 +259,14 @@ fn direct_labels(
     Ok(())
 }
 
-/// At most `most` characters of a name.
-pub fn shortened(name: &str, most: usize) -> String {
-    if name.chars().count() <= most {
+/// At most `most` characters of a name: its beginning and its end, since variants of a server differ at the end.
+fn shortened(name: &str, most: usize) -> String {
+    let length = name.chars().count();
+    if length <= most {
         return name.to_owned();
     }
-    name.chars().take(most - 1).chain(['…']).collect()
+    let part = (most - 1) / 2;
+    name.chars().take(part).chain(['…']).chain(name.chars().skip(length - part)).collect()
 }
 
 /// Sorted positions moved as little as needed to be `gap` apart within `low..high`.
@@ -311,6 +313,12 @@ mod tests {
         assert!(places.windows(2).all(|pair| pair[1] - pair[0] > 10.99), "{places:?}");
         assert!(places[0] >= 0.0 && places[4] <= 100.001, "{places:?}");
         assert_eq!(spread_apart(&[10.0, 50.0], 11.0, 0.0, 100.0), [10.0, 50.0]);
+    }
+
+    #[test]
+    fn long_names_keep_what_tells_variants_apart() {
+        assert_eq!(shortened("apache2", 9), "apache2");
+        assert_eq!(shortened("apache2-prefork", 9), "apac…fork");
     }
 
     #[test]

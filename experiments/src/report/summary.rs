@@ -141,7 +141,10 @@ pub fn overview(summary: &Summary) -> (Vec<String>, Vec<Vec<String>>) {
             scaled(line.p99_us, 1e-3),
             scaled(line.cpu_us_per_request, 1.0),
             scaled(line.pss_bytes, 1.0 / 1048576.0),
-            format!("{}/{}", whole(line.processes), whole(line.threads)),
+            match (line.processes, line.threads) {
+                (None, None) => "–".into(),
+                (processes, threads) => format!("{}/{}", whole(processes), whole(threads)),
+            },
             words::thousands(line.errors as f64),
             if line.valid == line.rounds {
                 line.rounds.to_string()

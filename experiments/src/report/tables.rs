@@ -2,6 +2,7 @@
 
 use super::analysis::{Analysis, Block};
 use super::answer::ERROR_CAUSES;
+use super::data::Plan;
 use super::summary::ratio_text;
 use super::words;
 use crate::stats::ratio::Verdict;
@@ -135,7 +136,7 @@ pub fn ratios(analysis: &Analysis<'_>, reference: usize) -> Table {
             row
         })
         .collect();
-    if analysis.blocks.len() > 1 {
+    if analysis.has_typical() {
         for (series, name) in analysis.series_names().into_iter().enumerate() {
             if series == reference || !analysis.measured(series) {
                 continue;
@@ -195,4 +196,30 @@ pub fn invalid(analysis: &Analysis<'_>) -> Table {
         })
     });
     Table { headings, names, rows: rows.collect() }
+}
+
+/// What every target was set to: a row per setting, a column per target.
+pub fn settings(plan: &Plan) -> Table {
+    let mut names: Vec<&str> = Vec::new();
+    for (name, _) in plan.targets.iter().flat_map(|target| &target.settings) {
+        if !names.contains(&name.as_str()) {
+            names.push(name);
+        }
+    }
+    let versions = plan.targets.iter().any(|target| !target.version.is_empty());
+    let mut rows: Vec<Vec<(String, bool)>> = Vec::new();
+    if versions {
+        let version = plan.targets.iter().map(|target| target.version.clone());
+        rows.push(plain(std::iter::once("version".to_owned()).chain(version)));
+    }
+    for name in names {
+        let value = |settings: &[(String, String)]| {
+            settings.iter().find(|(known, _)| known == name).map_or("–".into(), |(_, value)| value.clone())
+        };
+        let values = plan.targets.iter().map(|target| value(&target.settings));
+        rows.push(plain(std::iter::once(name.to_owned()).chain(values)));
+    }
+    let targets = plan.targets.iter().map(|target| target.name.clone());
+    let headings: Vec<String> = std::iter::once("setting".to_owned()).chain(targets).collect();
+    Table { names: headings.len(), headings, rows }
 }

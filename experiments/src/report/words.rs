@@ -22,7 +22,8 @@ pub fn target_sentence(target: &str) -> Option<&'static str> {
 
 /// Whether a target is one of this server's own models (same core), not another program.
 pub fn same_core(target: &str) -> bool {
-    !matches!(target, "apache2" | "nginx" | "caddy")
+    // Other programs may come in several variants: apache2-prefork, apache2-worker.
+    !["apache2", "nginx", "caddy"].iter().any(|other| target.split('-').next() == Some(other))
 }
 
 /// A factor's name as an axis title.
@@ -88,10 +89,12 @@ pub fn number(value: f64) -> String {
         return thousands(value.round());
     }
     let decimals = match magnitude {
-        m if m == 0.0 => return "0".into(),
+        0.0 => return "0".into(),
         m if m >= 9.995 => 1,
         m if m >= 0.9995 => 2,
         m if m >= 0.09995 => 3,
+        m if m >= 0.009995 => 4,
+        m if m >= 0.0009995 => 5,
         _ => return format!("{value:.2e}").replace("e-", "e−"),
     };
     format!("{value:.decimals$}")
@@ -159,11 +162,18 @@ mod tests {
             (27.44, "27.4"),
             (3.0, "3.00"),
             (0.4123, "0.412"),
+            (0.038, "0.0380"),
             (0.000_41, "4.10e−4"),
             (-1500.0, "−1,500"),
         ] {
             assert_eq!(number(value), expected);
         }
+    }
+
+    #[test]
+    fn variants_of_other_programs_are_other_programs() {
+        assert!(same_core("prefork") && same_core("event") && same_core("mine"));
+        assert!(!same_core("apache2") && !same_core("apache2-prefork") && !same_core("nginx"));
     }
 
     #[test]

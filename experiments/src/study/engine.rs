@@ -8,7 +8,7 @@ use super::order::{Planned, fresh_seed};
 use super::plan::{self, Dropped, Plan};
 use super::progress::Progress;
 use super::results::{self, Record, Results};
-use super::round::Bench;
+use super::round::{Bench, OTHERS_SHARE};
 use super::{StudyError, docroot, environment, shipped, summary};
 use crate::target::pin::{self, Cores, Pinned};
 use crate::target::{Site, Target, process};
@@ -84,6 +84,9 @@ pub struct RunSummary {
 
 /// How long the machine is watched for other busy processes before anything starts.
 const WATCH: Duration = Duration::from_millis(300);
+
+/// More of the server's core than this for others, and a round is called disturbed: twice what ticks can be wrong by.
+const DISTURBED: f64 = 0.1;
 
 /// Runs a study, or goes on with one. Raising `stop` ends it at once and keeps the rounds that were complete.
 pub fn run(options: &RunOptions, stop: &AtomicBool) -> Result<RunSummary, StudyError> {
@@ -378,6 +381,10 @@ impl Runner<'_> {
     }
 }
 
+fn others_share(record: &Record) -> f64 {
+    record.metrics.get(OTHERS_SHARE).and_then(|share| share.as_f64()).unwrap_or(0.0)
+}
+
 /// Writes the report from what is there and counts up.
 fn conclude(
     directory: PathBuf,
@@ -395,6 +402,15 @@ fn conclude(
             "{invalid} of {} runs are no evidence and are left out of the numbers; {} says why",
             records.len(),
             results::FILE_NAME
+        ));
+    }
+    let disturbed = records.iter().filter(|record| others_share(record) > DISTURBED).count();
+    if disturbed > 0 {
+        remarks.push(format!(
+            "in {disturbed} of {} runs other processes took more than {:.0} % of the server's core: times from this run are \
+             noisy; stop what else runs here and repeat it",
+            records.len(),
+            DISTURBED * 100.0
         ));
     }
     if interrupted {

@@ -20,6 +20,9 @@ use std::time::{Duration, Instant, SystemTime};
 /// the load ends with its window, whatever is still in flight.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
+/// The metric that says which share of the server's core other processes took during the window.
+pub const OTHERS_SHARE: &str = "others_cpu_share";
+
 /// The fixed circumstances of all rounds of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Bench<'a> {
@@ -150,18 +153,24 @@ impl Bench<'_> {
             let loading = scope.spawn(|| load::run(&plan, self.stop));
             // The warm-up is a known time: waiting for its end is a schedule, not luck.
             self.sleep_until(began + slice.warmup);
-            let (machine, window) = (cpu::MachineTime::read(), Instant::now());
+            let machine = cpu::MachineTime::read(None);
+            let core = self.cores.server.and_then(|cpu| cpu::MachineTime::read(Some(cpu)));
+            let window = Instant::now();
             let watch = cpu::Watch::start(&processes);
             self.sleep_until(began + slice.total());
             let mut after = Vec::new();
             let elapsed = window.elapsed();
+            let (machine_after, core_after) = (
+                cpu::MachineTime::read(None),
+                self.cores.server.and_then(|cpu| cpu::MachineTime::read(Some(cpu))),
+            );
             let used = watch.stop(|| {
                 after = server.processes();
                 after.clone()
             });
-            let steal_share = machine
-                .and_then(|before| Some(cpu::MachineTime::read()?.steal_share_since(&before)))
-                .unwrap_or(0.0);
+            let steal_share = machine.zip(machine_after).map(|(before, now)| now.steal_share_since(&before));
+            let others_share =
+                core.zip(core_after).map(|(before, now)| now.others_share_since(&before, used));
             let memory = memory::sum(&after);
             let outcome = loading
                 .join()
@@ -179,7 +188,8 @@ impl Bench<'_> {
                 cpu: used,
                 elapsed,
                 cores: self.server_cores,
-                steal_share,
+                steal_share: steal_share.unwrap_or(0.0),
+                others_share,
             };
             Ok((metrics(&outcome, &usage), invalid_because))
         })
@@ -207,6 +217,8 @@ struct Usage {
     elapsed: Duration,
     cores: usize,
     steal_share: f64,
+    /// Known only where the server has a core of its own.
+    others_share: Option<f64>,
 }
 
 /// The metrics of `results.jsonl`. Fields are only ever added.
@@ -248,6 +260,7 @@ fn metrics(outcome: &load::Outcome, usage: &Usage) -> Map<String, Value> {
         ("client_cpu_share", json!(share(outcome.client_cpu_s, outcome.duration_s))),
         ("duration_s", json!(outcome.duration_s)),
         ("steal_share", json!(usage.steal_share)),
+        (OTHERS_SHARE, json!(usage.others_share)),
     ];
     values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }

@@ -1,5 +1,7 @@
 //! The report of a run with known truth: what it says, what it must never say, and how it looks in a browser.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests may stop the test")]
+
 mod browser;
 mod synthetic;
 
@@ -229,6 +231,26 @@ fn metrics_that_were_not_measured_have_no_plot_and_break_nothing() {
         section(&page, "numbers").contains("cache misses"),
         "a metric the report does not know is still a column"
     );
+}
+
+#[test]
+fn what_the_plan_knows_of_the_targets_is_told() {
+    let mut plan = plan();
+    plan["targets"] = json!({
+        "event": {"sentence": "not used: models are introduced", "version": "mpmlab 0.1.0", "settings": {"ThreadsPerChild": "25"}},
+        "apache2": {"sentence": "the installed Apache 2.4 with its event model", "version": "Apache/2.4.71", "settings": {}},
+    });
+    plan["notes"] = json!(["caddy was left out: not installed.", "Each round starts the server afresh."]);
+    let (_dir, _, page) =
+        reported(&plan, &json!({"command_line": "mpmlab study run quick --seed 7"}), &rounds());
+    let compared = section(&page, "compared");
+    assert!(compared.contains("the installed Apache 2.4 with its event model."), "{compared}");
+    assert!(compared.contains("one listener thread per process watches idle connections"), "{compared}");
+    assert!(compared.contains("Each round starts the server afresh.") && !compared.contains("was left out"));
+    assert_eq!(compared.matches("not installed").count(), 1, "a target left out is said once");
+    let method = section(&page, "method");
+    assert!(method.contains("ThreadsPerChild") && method.contains("mpmlab 0.1.0"), "{method}");
+    assert!(method.contains("<code>mpmlab study run quick --seed 7</code>"), "{method}");
 }
 
 #[test]
