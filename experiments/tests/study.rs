@@ -3,7 +3,7 @@
 
 use mpmlab_experiments::probe::{cpu, memory, tree};
 use mpmlab_experiments::study::factor::{self, Cell, Level};
-use mpmlab_experiments::study::order::{Random, schedule};
+use mpmlab_experiments::study::order::schedule;
 use mpmlab_experiments::study::results::{Record, Results};
 use mpmlab_experiments::study::{RunOptions, file, run};
 use mpmlab_experiments::target;
@@ -71,17 +71,6 @@ fn no_target_is_favoured_with_a_place_in_the_block() {
         *first.entry(factor::target(&block[0].cell).to_owned()).or_default() += 1;
     }
     assert!(first.values().all(|count| (count - 1600).abs() < 163), "{first:?}");
-}
-
-#[test]
-fn the_random_numbers_are_splitmix64() {
-    // First outputs for seed 1234567, from the reference implementation by S. Vigna.
-    let mut random = Random::new(1_234_567);
-    assert_eq!(
-        [random.bits(), random.bits(), random.bits()],
-        [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]
-    );
-    assert!((0..1000).all(|_| random.below(3) < 3));
 }
 
 // ---- study files ----
