@@ -143,6 +143,7 @@ impl Response {
     /// unknown length is framed here: one chunk when kept under HTTP/1.1, bare otherwise.
     pub fn emit(self, envelope: &Envelope<'_>, out: &mut Vec<u8>) -> Option<FileBody> {
         let chunked = self.is_chunked(envelope);
+        out.reserve(512);
         if envelope.version != Version::Http09 {
             self.emit_header(envelope, chunked, out);
         }

@@ -197,3 +197,78 @@ fn empty(allow: Option<&'static str>) -> Response {
 fn allowed(trace_enable: bool) -> &'static str {
     if trace_enable { "HEAD,GET,POST,OPTIONS,TRACE" } else { "HEAD,GET,POST,OPTIONS" }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::context::{Leaving, ThreadContext};
+    use crate::http::head::Parsed;
+    use crate::server::Server;
+    use crate::slot::Slot;
+
+    /// The answer to a request in a root with `file.txt`, `sub/` and `.htaccess`; bodies over 10 bytes are too large.
+    fn answered(request: &str) -> Response {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::write(root.path().join("file.txt"), "0123456789").unwrap();
+        std::fs::write(root.path().join(".htaccess"), "").unwrap();
+        std::fs::create_dir(root.path().join("sub")).unwrap();
+        let config =
+            Config { document_root: root.path().to_owned(), limit_request_body: 10, ..Config::default() };
+        let server = Server::new(config).unwrap();
+        let (slot, leaving) = (Slot::default(), Leaving::new());
+        let cx = ThreadContext::new(&server, &slot, &leaving);
+        let address = SocketAddr::from(([127, 0, 0, 1], 8080));
+        let mut buffer = request.as_bytes().to_vec();
+        let mut head = Head::default();
+        match head.parse(&mut buffer, &server.config) {
+            Parsed::Complete(_) => handle(&cx, &head, &buffer, &Peer { remote: address, local: address }),
+            Parsed::Refused(refusal) => refuse(&cx, &head, &buffer, refusal),
+            Parsed::Partial { .. } => panic!("{request:?} is not whole"),
+        }
+    }
+
+    #[test]
+    fn who_waits_for_a_100_gets_it_only_from_a_handler() {
+        let asked = |path: &str| {
+            let response = answered(&format!(
+                "POST {path} HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n"
+            ));
+            (response.status, response.skip_body, response.close)
+        };
+        assert_eq!(asked("/file.txt"), (200, false, false));
+        assert_eq!(asked("/missing"), (404, false, false));
+        assert_eq!(asked("/sub"), (301, true, true));
+        assert_eq!(asked("/.htaccess"), (403, true, true));
+        assert_eq!(asked("/a%2fb"), (404, true, true));
+        assert_eq!(asked("/%zz"), (400, true, true));
+    }
+
+    #[test]
+    fn too_large_a_body_is_refused_unread() {
+        let response = answered("POST /file.txt HTTP/1.1\r\nHost: a\r\nContent-Length: 11\r\n\r\n");
+        assert_eq!((response.status, response.length), (413, Length::Unknown));
+        assert!(response.skip_body && response.close);
+        assert_eq!(answered("POST /file.txt HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n").status, 200);
+    }
+
+    #[test]
+    fn an_unmet_expectation_hangs_up_without_saying_so() {
+        let response = answered("GET /file.txt HTTP/1.1\r\nHost: a\r\nExpect: x\r\n\r\n");
+        assert_eq!((response.status, response.hang_up, response.close), (417, true, false));
+    }
+
+    #[test]
+    fn a_redirect_without_any_name_leads_to_where_the_client_is() {
+        let response = answered("GET /sub?q HTTP/1.0\r\n\r\n");
+        assert_eq!(response.location.as_deref(), Some(&b"http://127.0.0.1:8080/sub/?q"[..]));
+    }
+
+    #[test]
+    fn old_clients_learn_an_unknown_length_from_the_close() {
+        let range = "Range: bytes=99-\r\n\r\n";
+        assert!(answered(&format!("GET /file.txt HTTP/1.0\r\n{range}")).close);
+        assert!(!answered(&format!("GET /file.txt HTTP/1.1\r\nHost: a\r\n{range}")).close);
+        assert!(!answered(&format!("HEAD /file.txt HTTP/1.0\r\n{range}")).close);
+    }
+}
