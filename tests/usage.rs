@@ -100,7 +100,7 @@ fn load_explains_bad_usage() {
     refused(&["load", "http:///x"], &["host"]);
     refused(&["load", "http://127.0.0.1:99999/"], &["99999"]);
     refused(&["load", "http://127.0.0.1:1/", "-d", "soon"], &["soon"]);
-    refused(&["load", "http://127.0.0.1:1/", "-t", "4", "-c", "2"], &["-c", "-t"]);
+    refused(&["load", "http://127.0.0.1:1/", "-t", "4", "-c", "2"], &["connections", "threads"]);
     refused(&["load", "http://127.0.0.1:1/", "-H", "no colon"], &["no colon"]);
     refused(&["load"], &["URL"]);
 }
@@ -128,7 +128,7 @@ fn study_explains_bad_usage_and_writes_nothing() {
     let below = format!("{file}/run");
     refused(&["study", "run", "quick", "--out", &below], &[&below]);
     refused(&["study", "run", "quick", "--out", &file], &[&file]);
-    refused(&["study", "report", root.path().to_str().unwrap()], &["results.jsonl"]);
+    refused(&["study", "report", root.path().to_str().unwrap()], &["plan.json"]);
 
     let study = |name: &str, text: &str, says: &[&str]| {
         let path = written(root.path(), name, text.as_bytes());

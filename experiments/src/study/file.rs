@@ -22,6 +22,8 @@ pub struct Study {
     pub rounds: u32,
     /// How long the whole run may take.
     pub budget: Duration,
+    /// The target that the others are compared with in the report; none lets the report choose.
+    pub reference: Option<String>,
     /// Factors with their levels, in the order of the file; `target` and all others are always there.
     pub factors: Vec<(String, Vec<Level>)>,
     /// The text itself, for the record.
@@ -29,7 +31,7 @@ pub struct Study {
 }
 
 /// Keys of a study file.
-const KEYS: [&str; 6] = ["name", "title", "question", "rounds", "budget", "factors"];
+const KEYS: [&str; 7] = ["name", "title", "question", "rounds", "budget", "reference", "factors"];
 
 /// Most levels and rounds together must stay plannable.
 const MOST_RUNS: usize = 1_000_000;
@@ -80,12 +82,17 @@ fn read(text: &str) -> Result<Study, Refused> {
         let span = table.get("factors").map(Spanned::span);
         return Err((span, format!("more than {MOST_RUNS} runs; use fewer levels or rounds")));
     }
+    let reference = match table.get("reference") {
+        None => None,
+        Some(value) => Some(reference(value, &factors)?),
+    };
     Ok(Study {
         name,
         title: sentence(table, "title", "title = \"What ...\"")?,
         question: sentence(table, "question", "question = \"Which ...?\"")?,
         rounds,
         budget: time,
+        reference,
         factors,
         text: text.to_owned(),
     })
@@ -104,6 +111,20 @@ fn sentence(table: &DeTable<'_>, key: &str, example: &str) -> Result<String, Ref
     let text = value.get_ref().as_str().map(str::trim).filter(|text| !text.is_empty());
     text.map(str::to_owned)
         .ok_or_else(|| (Some(value.span()), format!("{key}: write text in quotes, as in {example}")))
+}
+
+/// The reference must be one of the targets that are measured.
+fn reference(value: &Spanned<DeValue<'_>>, factors: &[(String, Vec<Level>)]) -> Result<String, Refused> {
+    let targets: Vec<String> = factors
+        .iter()
+        .filter(|(name, _)| name == TARGET)
+        .flat_map(|(_, levels)| levels.iter().map(Level::to_string))
+        .collect();
+    let name = value.get_ref().as_str().unwrap_or_default();
+    if targets.iter().any(|target| target == name) {
+        return Ok(name.to_owned());
+    }
+    Err((Some(value.span()), format!("reference: name one of the targets: {}", targets.join(", "))))
 }
 
 fn factors(value: &Spanned<DeValue<'_>>) -> Result<Vec<(String, Vec<Level>)>, Refused> {

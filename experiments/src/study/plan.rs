@@ -22,6 +22,9 @@ pub struct About {
     pub title: String,
     /// Question.
     pub question: String,
+    /// The target the others are compared with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reference: Option<String>,
     /// The study file, word for word.
     pub file: String,
 }
@@ -85,6 +88,7 @@ impl Plan {
                 name: study.name.clone(),
                 title: study.title.clone(),
                 question: study.question.clone(),
+                reference: study.reference.clone(),
                 file: study.text.clone(),
             },
             factors: study.factors.iter().map(|(name, levels)| (name.clone(), json!(levels))).collect(),

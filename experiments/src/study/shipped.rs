@@ -6,7 +6,12 @@ use super::nearest::nearest;
 use std::path::Path;
 
 /// Name and text.
-pub const SHIPPED: [(&str, &str); 1] = [("quick", include_str!("../../studies/quick.toml"))];
+pub const SHIPPED: [(&str, &str); 4] = [
+    ("quick", include_str!("../../studies/quick.toml")),
+    ("prefork-beside-apache", include_str!("../../studies/prefork-beside-apache.toml")),
+    ("worker-beside-apache", include_str!("../../studies/worker-beside-apache.toml")),
+    ("event-beside-apache", include_str!("../../studies/event-beside-apache.toml")),
+];
 
 /// The study of that name, or the one in the file of that name.
 pub fn load(name: &str) -> Result<Study, StudyError> {
