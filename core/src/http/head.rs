@@ -75,12 +75,20 @@ pub struct Refusal {
     pub status: u16,
     /// What the page says or lacks beyond the status.
     pub detail: Option<Detail>,
+    /// The answer that was already chosen, outside a handler, when the request's body turned out to be broken: the page
+    /// mentions it.
+    pub instead_of: Option<u16>,
 }
 
 impl Refusal {
     /// A refusal with nothing special about it.
     pub const fn plain(status: u16) -> Refusal {
-        Refusal { status, detail: None }
+        Refusal { status, detail: None, instead_of: None }
+    }
+
+    /// A refusal of which more is to be said.
+    pub const fn detailed(status: u16, detail: Detail) -> Refusal {
+        Refusal { status, detail: Some(detail), instead_of: None }
     }
 }
 
@@ -164,8 +172,8 @@ const BLANK_LINES: u32 = 10;
 const BAD_REQUEST: Refusal = Refusal::plain(400);
 const URI_TOO_LONG: Refusal = Refusal::plain(414);
 const EXPECTATION_FAILED: Refusal = Refusal::plain(417);
-const FIELD_TOO_LONG: Refusal = Refusal { status: 400, detail: Some(Detail::FieldTooLong) };
-const TOO_MANY_FIELDS: Refusal = Refusal { status: 400, detail: Some(Detail::TooManyFields) };
+const FIELD_TOO_LONG: Refusal = Refusal::detailed(400, Detail::FieldTooLong);
+const TOO_MANY_FIELDS: Refusal = Refusal::detailed(400, Detail::TooManyFields);
 
 impl Head {
     /// Forgets the last request.

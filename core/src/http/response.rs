@@ -40,6 +40,9 @@ pub struct Response {
     /// The request body is left unread: it is not wanted, or was refused. Otherwise it is read before the answer goes
     /// out, after a 100 if the client expects one, and a broken body takes the answer's place.
     pub skip_body: bool,
+    /// It was made before a handler was asked: a broken request body then does not simply take its place, Apache's page
+    /// mentions both.
+    pub early: bool,
 }
 
 /// How a response's length is told to the client.
@@ -136,6 +139,7 @@ impl Response {
             close: false,
             hang_up: false,
             skip_body: false,
+            early: false,
         }
     }
 

@@ -24,19 +24,15 @@ pub struct Peer {
     pub local: SocketAddr,
 }
 
-/// How far a request got: what happens to its body depends on it.
-enum Answer {
-    /// An earlier phase answered.
-    Early(Response),
-    /// The handler did.
-    Handled(Response),
-}
-
 /// Answers a complete head. Never waits on a socket; may open and stat files.
 pub fn handle(cx: &ThreadContext<'_>, head: &Head, buffer: &[u8], peer: &Peer) -> Response {
-    let (mut response, handled) = match answer(cx, head, buffer, peer) {
-        Answer::Early(response) => (response, false),
-        Answer::Handled(response) => (response, true),
+    // How far a request got decides about its body.
+    let mut response = match answer(cx, head, buffer, peer) {
+        Ok(response) => response,
+        Err(mut response) => {
+            response.early = true;
+            *response
+        }
     };
     response.skip_body |= response.status == 400;
     let limit = cx.server.config.limit_request_body;
@@ -46,9 +42,9 @@ pub fn handle(cx: &ThreadContext<'_>, head: &Head, buffer: &[u8], peer: &Peer) -
         && !response.skip_body
     {
         // The body is the first thing a handler asks for. An answer from before it is then mentioned in passing.
-        let instead_of = (!handled).then_some(response.status);
+        let instead_of = response.early.then_some(response.status);
         response = too_large(head, buffer, instead_of);
-    } else if head.expects_continue && !handled {
+    } else if head.expects_continue && response.early {
         // The client keeps its body until a 100 that will not come.
         response.skip_body = true;
         response.close = true;
@@ -64,10 +60,11 @@ pub fn refuse(cx: &ThreadContext<'_>, head: &Head, buffer: &[u8], refusal: Refus
         method: head.method_text.of(buffer),
         expect: expect.as_deref().unwrap_or_default(),
         detail: refusal.detail,
+        instead_of: refusal.instead_of,
         ..Subject::default()
     };
     let mut response = error_page::answer(refusal.status, &subject);
-    if refusal.detail == Some(Detail::Body) {
+    if refusal.detail == Some(Detail::Body) || refusal.instead_of.is_some() {
         response.length = Length::Unknown;
     }
     // Apache gives the connection up after a 417 without announcing it.
@@ -103,39 +100,48 @@ fn too_large(head: &Head, buffer: &[u8], instead_of: Option<u16>) -> Response {
     response
 }
 
-/// The phases.
-fn answer(cx: &ThreadContext<'_>, head: &Head, buffer: &[u8], peer: &Peer) -> Answer {
+/// The phases. `Err`: one before the handler answered.
+fn answer(
+    cx: &ThreadContext<'_>,
+    head: &Head,
+    buffer: &[u8],
+    peer: &Peer,
+) -> Result<Response, Box<Response>> {
     let config = &cx.server.config;
     let subject = Subject { method: head.method_text.of(buffer), ..Subject::default() };
     let path = head.path.of(buffer);
     if path == b"*" {
-        return Answer::Handled(empty(None));
+        return Ok(empty(None));
     }
     let mut place = match Place::new(&cx.server.root, path) {
         Ok(place) => place,
-        Err(status) => return Answer::Early(error_page::answer(status, &subject)),
+        Err(status) => return early(error_page::answer(status, &subject)),
     };
     if head.method == Method::Trace {
         return trace(config.trace_enable, head, buffer, &subject);
     }
     let mut found = place.look_up();
     if found == Found::Denied || is_hidden(place.name()) {
-        return Answer::Early(error_page::answer(403, &subject));
+        return early(error_page::answer(403, &subject));
     }
     if found == Found::Directory {
         if !place.url_path().ends_with(b"/") {
-            return Answer::Early(dir::redirect(cx, head, buffer, peer, place.url_path()));
+            return early(dir::redirect(cx, head, buffer, peer, place.url_path()));
         }
         match dir::choose(cx, &mut place) {
             Index::File(stat) => found = Found::File(stat),
             Index::Directory => {
-                return Answer::Early(dir::redirect(cx, head, buffer, peer, place.url_path()));
+                return early(dir::redirect(cx, head, buffer, peer, place.url_path()));
             }
-            Index::Denied => return Answer::Early(error_page::answer(403, &subject)),
+            Index::Denied => return early(error_page::answer(403, &subject)),
             Index::None => {}
         }
     }
-    Answer::Handled(default_handler(cx, head, buffer, &place, found, &subject))
+    Ok(default_handler(cx, head, buffer, &place, found, &subject))
+}
+
+fn early(response: Response) -> Result<Response, Box<Response>> {
+    Err(Box::new(response))
 }
 
 /// The default handler: files for GET, HEAD and POST, a list of methods for OPTIONS, a refusal for the rest.
@@ -171,18 +177,23 @@ fn default_handler(
 }
 
 /// TRACE is answered before any file is looked at.
-fn trace(enabled: bool, head: &Head, buffer: &[u8], subject: &Subject<'_>) -> Answer {
+fn trace(
+    enabled: bool,
+    head: &Head,
+    buffer: &[u8],
+    subject: &Subject<'_>,
+) -> Result<Response, Box<Response>> {
     if !enabled {
         let mut response = error_page::answer(405, subject);
         response.allow = Some("");
-        return Answer::Early(response);
+        return early(response);
     }
     if !matches!(head.body, BodyFraming::None | BodyFraming::Counted(0)) {
         let mut response = error_page::answer(413, subject);
         response.skip_body = true;
-        return Answer::Handled(response);
+        return Ok(response);
     }
-    Answer::Handled(trace::echo(head, buffer))
+    Ok(trace::echo(head, buffer))
 }
 
 /// 200 without content.
