@@ -18,7 +18,7 @@ use answers::{Answer, ask, differences};
 use apache::Apache;
 use cases::Case;
 use fixture::Fixture;
-use harness::{MPMS, Server};
+use harness::{MPMS, Server, identity};
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
@@ -56,12 +56,12 @@ fn in_tree(path: &str) -> PathBuf {
 fn ask_mpmlab(mpm: &str, cases: &[Case], piece: usize) -> BTreeMap<String, Answer> {
     let fixture = Fixture::new();
     // Files must be unreadable for the server where Apache found them so.
-    let identity: &[&str] =
-        if nix::unistd::geteuid().is_root() { &["User www-data", "Group www-data"] } else { &[] };
+    let identity = identity();
+    let identity: Vec<&str> = identity.iter().map(String::as_str).collect();
     let servers: HashMap<_, _> = VARIANTS
         .iter()
         .map(|(name, directives)| {
-            (*name, Server::start(mpm, &fixture.root(), &[*directives, identity].concat()))
+            (*name, Server::start(mpm, &fixture.root(), &[*directives, &identity].concat()))
         })
         .collect();
     ask(cases, piece, |variant| servers[variant].addr)

@@ -69,11 +69,11 @@ enum State {
 
 /// Apache's answers to a broken chunk and to too large a body lack a Content-Length; to broken trailers they do not,
 /// because those are read as header fields are.
-const BAD_CHUNK: Refusal = Refusal { status: 400, detail: Some(Detail::Body) };
-const TOO_LARGE: Refusal = Refusal { status: 413, detail: Some(Detail::Body) };
+const BAD_CHUNK: Refusal = Refusal::detailed(400, Detail::Body);
+const TOO_LARGE: Refusal = Refusal::detailed(413, Detail::Body);
 const BAD_TRAILER: Refusal = Refusal::plain(400);
-const TRAILER_TOO_LONG: Refusal = Refusal { status: 400, detail: Some(Detail::FieldTooLong) };
-const TOO_MANY_TRAILERS: Refusal = Refusal { status: 400, detail: Some(Detail::TooManyFields) };
+const TRAILER_TOO_LONG: Refusal = Refusal::detailed(400, Detail::FieldTooLong);
+const TOO_MANY_TRAILERS: Refusal = Refusal::detailed(400, Detail::TooManyFields);
 
 /// Blanks that Apache lets pass between a chunk size and what follows it.
 const BLANKS: usize = 10;

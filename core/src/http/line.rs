@@ -117,8 +117,24 @@ fn parse_authority(target: &[u8], start: u32, head: &mut Head) -> Result<usize, 
 
 /// Characters of a token (RFC 9110 section 5.6.2).
 pub(super) fn is_token(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+    TOKEN[usize::from(byte)]
 }
+
+const TOKEN: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = (byte as u8).is_ascii_alphanumeric();
+        byte += 1;
+    }
+    let others = b"!#$%&'*+-.^_`|~";
+    let mut at = 0;
+    while at < others.len() {
+        table[others[at] as usize] = true;
+        at += 1;
+    }
+    table
+};
 
 /// Controls, the space and `#`; bytes above 127 pass.
 fn is_never_in_target(byte: u8) -> bool {

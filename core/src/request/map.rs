@@ -110,9 +110,9 @@ impl Place {
         &self.name[slash.max(self.root)..]
     }
 
-    /// Length of the whole name, for [`Place::set_name`].
-    pub fn len(&self) -> usize {
-        self.name.len()
+    /// Where the last name starts in the whole one, for [`Place::set_name`].
+    pub fn directory_end(&self) -> usize {
+        self.name.len() - self.name().len()
     }
 
     /// Replaces what follows the first `directory` bytes. A name that starts with a slash is one below the root.
@@ -270,6 +270,7 @@ mod tests {
         std::fs::write(at("file.html"), "x").unwrap();
         std::os::unix::fs::symlink("nowhere", at("dangling")).unwrap();
         std::os::unix::fs::symlink("loop", at("loop")).unwrap();
+        std::os::unix::fs::symlink("/dev/null", at("device")).unwrap();
         nix::unistd::mkfifo(&at("fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
         let look = |path: &str| {
             let mut place = Place::new(root.path(), path.as_bytes()).unwrap();
@@ -282,7 +283,7 @@ mod tests {
         assert_eq!(look("/none/"), (Found::Missing, "/none/".to_owned()));
         assert_eq!(look("/file.html/x/y"), (Found::Beyond, "/file.html".to_owned()));
         assert_eq!(look("/file.html/"), (Found::Beyond, "/file.html".to_owned()));
-        for denied in ["/dangling", "/loop", "/fifo", "/fifo/x", "/dangling/x"] {
+        for denied in ["/dangling", "/loop", "/fifo", "/fifo/x", "/dangling/x", "/device"] {
             assert_eq!(look(denied).0, Found::Denied, "{denied}");
         }
         assert_eq!(look(&format!("/{}", "a".repeat(255))).0, Found::Missing);
