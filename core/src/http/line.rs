@@ -40,11 +40,19 @@ pub(super) fn parse(buffer: &[u8], line: Span, head: &mut Head) -> Result<bool, 
     if simple && head.method != Method::Get {
         return Err(BadLine);
     }
-    parse_target(buffer, target, target_start, head)?;
-    if simple {
+    let parsed = parse_target(buffer, target, target_start, head);
+    // Apache knows that it talks to an HTTP/0.9 client before it looks into a URL.
+    if simple && (parsed.is_ok() || target.windows(3).any(|w| w == b"://")) {
         head.version = Version::Http09;
     }
-    Ok(simple)
+    parsed.map(|()| simple)
+}
+
+/// Whether a line that is no request line asks for HEAD all the same: its answer then has no content. Apache looks for
+/// the word before it looks at anything else, but not in lines with bytes that end a string or a line.
+pub(super) fn asks_for_head(text: &[u8]) -> bool {
+    let mut words = text.split(u8::is_ascii_whitespace).filter(|w| !w.is_empty());
+    words.next() == Some(b"HEAD") && !text.iter().any(|b| matches!(b, 0 | b'\r'))
 }
 
 /// Splits the target (RFC 9112 section 3.2) into path, query and, in absolute form, host and port.
@@ -55,7 +63,9 @@ fn parse_target(buffer: &[u8], target: &[u8], start: u32, head: &mut Head) -> Re
         let colon = target.iter().rposition(|&b| b == b':').ok_or(BadLine)?;
         let port = &target[colon + 1..];
         let sound = colon > 0 && !port.is_empty() && port.iter().all(u8::is_ascii_digit) && target[0] != b'/';
-        return if sound { Ok(()) } else { Err(BadLine) };
+        let host = host::parse(&target[..colon]).filter(|_| sound).ok_or(BadLine)?;
+        head.host = Some(Span { start, end: start + host.length as u32 });
+        return Ok(());
     }
     if target == b"*" {
         head.path = Span { start, end };
@@ -79,24 +89,23 @@ fn parse_target(buffer: &[u8], target: &[u8], start: u32, head: &mut Head) -> Re
     Ok(())
 }
 
-/// The `scheme://host:port` of an absolute-form target; returns its length. An empty host leaves it to the Host field.
+/// The `scheme://host:port` of an absolute-form target, or a `scheme:` before a path; returns its length.
 fn parse_authority(target: &[u8], start: u32, head: &mut Head) -> Result<usize, BadLine> {
-    let prefix = [&b"http://"[..], b"https://"]
-        .into_iter()
-        .find(|p| target.len() >= p.len() && target[..p.len()].eq_ignore_ascii_case(p))
-        .ok_or(BadLine)?;
-    let rest = &target[prefix.len()..];
+    let is =
+        |scheme: &[u8]| target.len() > scheme.len() && target[..scheme.len()].eq_ignore_ascii_case(scheme);
+    let scheme = [&b"http:"[..], b"https:"].into_iter().find(|s| is(s)).ok_or(BadLine)?;
+    let ours = scheme.len() == b"http:".len();
+    let Some(rest) = target[scheme.len()..].strip_prefix(b"//") else {
+        return if target[scheme.len()] == b'/' { Ok(scheme.len()) } else { Err(BadLine) };
+    };
     let length = rest.iter().position(|&b| matches!(b, b'/' | b'?')).unwrap_or(rest.len());
     let authority = &rest[..length];
-    if authority.is_empty() {
-        return Ok(prefix.len());
-    }
     // The port must be digits; unlike in a Host field its value is not looked at, and only 16 bits of it count.
     let name_end = match authority.iter().rposition(|&b| b == b']') {
         Some(bracket) => bracket + 1,
         None => authority.iter().position(|&b| b == b':').unwrap_or(length),
     };
-    let host = host::parse(&authority[..name_end]).ok_or(BadLine)?;
+    let name = &authority[..name_end];
     let port = match &authority[name_end..] {
         b"" | b":" => None,
         [b':', digits @ ..] if digits.iter().all(u8::is_ascii_digit) => {
@@ -106,13 +115,17 @@ fn parse_authority(target: &[u8], start: u32, head: &mut Head) -> Result<usize, 
         }
         _ => return Err(BadLine),
     };
+    if name.contains(&b'@') {
+        return Err(BadLine);
+    }
     // Asked for by another scheme than this server speaks, the host is ignored and the Host field counts.
-    if prefix.len() == b"http://".len() {
-        let host_start = start + prefix.len() as u32;
-        head.host = Some(Span { start: host_start, end: host_start + host.length as u32 });
+    if ours {
+        let length = if name.is_empty() { 0 } else { host::parse(name).ok_or(BadLine)?.length };
+        let host_start = start + (scheme.len() + 2) as u32;
+        head.host = Some(Span { start: host_start, end: host_start + length as u32 });
         head.port = port;
     }
-    Ok(prefix.len() + length)
+    Ok(scheme.len() + 2 + length)
 }
 
 /// Characters of a token (RFC 9110 section 5.6.2).

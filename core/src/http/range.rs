@@ -111,10 +111,8 @@ fn spec_of(spec: &[u8], size: u64) -> Option<Option<ByteRange>> {
     Some((first < size).then_some(ByteRange { first, last }))
 }
 
-/// A number as strtol reads it: blanks and a plus may come first. Negative ones are of no use here.
-fn number(text: &[u8]) -> Option<u64> {
-    let text = text.trim_ascii_start();
-    let digits = text.strip_prefix(b"+").unwrap_or(text);
+/// Digits and nothing else.
+fn number(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;
     }
@@ -187,7 +185,7 @@ mod tests {
         assert_eq!(parts("bytes=4-", 13), [(4, 12)]);
         assert_eq!(parts("bytes=-3", 13), [(10, 12)]);
         assert_eq!(parts("bytes=-5000", 13), [(0, 12)]);
-        assert_eq!(parts("bytes=5000-, 0-1", 13), [(0, 1)]);
+        assert_eq!(parts("bytes=5000-,0-1", 13), [(0, 1)]);
     }
 
     #[test]
@@ -202,6 +200,10 @@ mod tests {
             "bytes=0-1,x",
             "bytes=,0-1,,",
             "bytes=-0",
+            "bytes= 0-1",
+            "bytes=\t0-1",
+            "bytes=+0-1",
+            "bytes=0-1, 4-5",
             "bytes=--5",
             "bytes=0-99999999999999999999999",
             "bytes=0-0, 5-5 ,-1",

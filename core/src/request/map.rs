@@ -28,8 +28,10 @@ pub enum Found {
     Missing,
     /// A file, and more path behind it. The place is cut off behind the file.
     Beyond,
-    /// Something that may not be seen: no permission, too long a name, a link to nowhere, a thing that is neither file
-    /// nor directory.
+    /// Neither file nor directory: a FIFO, a socket, a device. Nobody opens it: Apache would hang in a FIFO, and serves a
+    /// device as an empty file.
+    Special,
+    /// Something that may not be seen: no permission, too long a name, a link to nowhere.
     Denied,
 }
 
@@ -110,6 +112,13 @@ impl Place {
         &self.name[slash.max(self.root)..]
     }
 
+    /// The last name of the path, whether or not a slash follows it.
+    pub fn last_name(&self) -> &[u8] {
+        let path = self.url_path();
+        let path = path.strip_suffix(b"/").unwrap_or(path);
+        path.rsplit(|&b| b == b'/').next().unwrap_or_default()
+    }
+
     /// Where the last name starts in the whole one, for [`Place::set_name`].
     pub fn directory_end(&self) -> usize {
         self.name.len() - self.name().len()
@@ -129,8 +138,7 @@ impl Place {
         match sys::stat(self.path()) {
             Ok(stat) if stat.is_file() => Found::File(stat),
             Ok(stat) if stat.is_dir() => Found::Directory,
-            // Apache would open a FIFO and hang in it, and serves a device as an empty file.
-            Ok(_) => Found::Denied,
+            Ok(_) => Found::Special,
             Err(Errno::ENOENT | Errno::ENOTDIR) => self.walk(),
             Err(_) => Found::Denied,
         }
@@ -283,9 +291,10 @@ mod tests {
         assert_eq!(look("/none/"), (Found::Missing, "/none/".to_owned()));
         assert_eq!(look("/file.html/x/y"), (Found::Beyond, "/file.html".to_owned()));
         assert_eq!(look("/file.html/"), (Found::Beyond, "/file.html".to_owned()));
-        for denied in ["/dangling", "/loop", "/fifo", "/fifo/x", "/dangling/x", "/device"] {
+        for denied in ["/dangling", "/loop", "/fifo/x", "/dangling/x"] {
             assert_eq!(look(denied).0, Found::Denied, "{denied}");
         }
+        assert_eq!((look("/fifo").0, look("/device").0), (Found::Special, Found::Special));
         assert_eq!(look(&format!("/{}", "a".repeat(255))).0, Found::Missing);
         assert_eq!(look(&format!("/{}", "a".repeat(256))).0, Found::Denied);
         assert_eq!(look(&format!("/{}", "a/".repeat(3000))).0, Found::Denied);

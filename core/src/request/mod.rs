@@ -34,7 +34,9 @@ pub fn handle(cx: &ThreadContext<'_>, head: &Head, buffer: &[u8], peer: &Peer) -
             *response
         }
     };
-    response.skip_body |= response.status == 400;
+    // A body that could be read in two ways is not read at all.
+    let ambiguous = head.must_close && head.body == BodyFraming::Chunked;
+    response.skip_body |= response.status == 400 || ambiguous;
     let limit = cx.server.config.limit_request_body;
     if let BodyFraming::Counted(length) = head.body
         && limit > 0
@@ -121,7 +123,9 @@ fn answer(
         return trace(config.trace_enable, head, buffer, &subject);
     }
     let mut found = place.look_up();
-    if found == Found::Denied || is_hidden(place.name()) {
+    // What is behind a directory's slash has another name; a missing thing keeps its own.
+    let name = if found == Found::Missing { place.last_name() } else { place.name() };
+    if found == Found::Denied || is_hidden(name) {
         return early(error_page::answer(403, &subject));
     }
     if found == Found::Directory {
@@ -158,6 +162,7 @@ fn default_handler(
         (Method::Get | Method::Head | Method::Post, Found::File(stat)) => {
             file::serve(cx, head, buffer, place, &stat)
         }
+        (Method::Get | Method::Head | Method::Post, Found::Special) => error_page::answer(403, subject),
         (Method::Get | Method::Head | Method::Post | Method::Trace, _) => error_page::answer(404, subject),
         (Method::Options, found) => {
             let mut response = empty(Some(allow));
