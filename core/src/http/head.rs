@@ -228,7 +228,7 @@ impl Head {
                 match line::parse(buffer, line, self) {
                     Ok(false) => {}
                     Ok(true) => return Ok(Some(end + 1)),
-                    Err(line::BadLine) => {
+                    Err(_) => {
                         let head = line::asks_for_head(line.of(buffer));
                         self.method = if head { Method::Head } else { Method::Get };
                         return Err(BAD_REQUEST);

@@ -48,6 +48,12 @@ pub fn parse(value: &[u8], size: u64) -> Wanted {
         if spec.is_empty() {
             break;
         }
+        // Everything from the start: nothing else matters any more, not even what is not understood.
+        if let Some(zeros) = spec.strip_suffix(b"-").filter(|zeros| !zeros.is_empty())
+            && zeros.iter().all(|&b| b == b'0')
+        {
+            return Wanted::Parts(vec![ByteRange { first: 0, last: size - 1 }]);
+        }
         // One specification that is not understood voids the field.
         let Some(asked) = spec_of(spec, size) else {
             return Wanted::Whole;
@@ -220,6 +226,7 @@ mod tests {
         assert_eq!(parts("bytes=2-3,0-1", 1000), [(0, 3)]);
         assert_eq!(parts("bytes=100-101,0-1", 1000), [(100, 101), (0, 1)]);
         assert_eq!(parts("bytes=1-2,0-", 1000), [(0, 999)]);
+        assert_eq!(parts("bytes=5-6,00-,x", 1000), [(0, 999)]);
     }
 
     #[test]

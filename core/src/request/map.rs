@@ -112,13 +112,6 @@ impl Place {
         &self.name[slash.max(self.root)..]
     }
 
-    /// The last name of the path, whether or not a slash follows it.
-    pub fn last_name(&self) -> &[u8] {
-        let path = self.url_path();
-        let path = path.strip_suffix(b"/").unwrap_or(path);
-        path.rsplit(|&b| b == b'/').next().unwrap_or_default()
-    }
-
     /// Where the last name starts in the whole one, for [`Place::set_name`].
     pub fn directory_end(&self) -> usize {
         self.name.len() - self.name().len()
@@ -159,10 +152,7 @@ impl Place {
                 },
                 Ok(stat) => stat,
                 Err(Errno::ENOENT | Errno::ENOTDIR) => {
-                    // A slash behind it belongs to it: `/missing/` has no name to take a type from.
-                    if end + 1 != self.name.len() {
-                        self.name.truncate(end);
-                    }
+                    self.name.truncate(end);
                     return Found::Missing;
                 }
                 Err(_) => return Found::Denied,
@@ -288,7 +278,7 @@ mod tests {
         assert_eq!(look("/dir").0, Found::Directory);
         assert_eq!(look("/dir/").0, Found::Directory);
         assert_eq!(look("/none/x"), (Found::Missing, "/none".to_owned()));
-        assert_eq!(look("/none/"), (Found::Missing, "/none/".to_owned()));
+        assert_eq!(look("/none/"), (Found::Missing, "/none".to_owned()));
         assert_eq!(look("/file.html/x/y"), (Found::Beyond, "/file.html".to_owned()));
         assert_eq!(look("/file.html/"), (Found::Beyond, "/file.html".to_owned()));
         for denied in ["/dangling", "/loop", "/fifo/x", "/dangling/x"] {

@@ -123,9 +123,7 @@ fn answer(
         return trace(config.trace_enable, head, buffer, &subject);
     }
     let mut found = place.look_up();
-    // What is behind a directory's slash has another name; a missing thing keeps its own.
-    let name = if found == Found::Missing { place.last_name() } else { place.name() };
-    if found == Found::Denied || is_hidden(name) {
+    if found == Found::Denied || is_hidden(place.name()) {
         return early(error_page::answer(403, &subject));
     }
     if found == Found::Directory {
