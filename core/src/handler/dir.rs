@@ -35,7 +35,7 @@ pub fn choose(cx: &ThreadContext<'_>, place: &mut Place) -> Index {
             }
             Found::File(stat) => return Index::File(stat),
             Found::Directory => return Index::Directory,
-            Found::Denied => verdict = Index::Denied,
+            Found::Denied | Found::Special => verdict = Index::Denied,
             Found::Missing | Found::Beyond => {}
         }
     }

@@ -11,8 +11,9 @@ pub struct BodyReader {
     state: State,
     /// Bytes left of the counted body or of the chunk.
     left: u64,
-    /// Bytes of the body announced so far, and how many are allowed.
-    announced: u64,
+    /// Bytes of the body so far, and how many are allowed. Like Apache this counts what came, not what a chunk's size
+    /// announces.
+    taken: u64,
     limit: u64,
     /// Bytes of the chunk line or trailer line so far.
     line: usize,
@@ -96,7 +97,7 @@ impl BodyReader {
         BodyReader {
             state,
             left,
-            announced: 0,
+            taken: 0,
             limit: if limit == 0 { i64::MAX as u64 } else { limit },
             line: 0,
             line_limit: 8190,
@@ -121,6 +122,10 @@ impl BodyReader {
                 let used = (bytes.len() - at).min(usize::try_from(self.left).unwrap_or(usize::MAX));
                 self.left -= used as u64;
                 at += used;
+                self.taken = self.taken.saturating_add(used as u64);
+                if self.state == State::Data && self.taken > self.limit {
+                    return Consumed::Refused(TOO_LARGE);
+                }
                 if self.left > 0 {
                     return Consumed::More;
                 }
@@ -179,10 +184,6 @@ impl BodyReader {
             (State::SizeLf, b'\n') => {
                 self.line = 0;
                 self.count = 0;
-                self.announced = self.announced.saturating_add(self.left);
-                if self.announced > self.limit {
-                    return Err(TOO_LARGE);
-                }
                 Ok(if self.left > 0 { State::Data } else { State::TrailerStart })
             }
             (State::SizeLf, _) | (_, b'\n') => Err(BAD_CHUNK),
@@ -294,7 +295,7 @@ mod tests {
         }
         let long = format!("3;{}", "a".repeat(9000));
         assert_eq!(whole(BodyFraming::Chunked, 0, long.as_bytes()), Consumed::Refused(TOO_LARGE));
-        assert_eq!(whole(BodyFraming::Chunked, 4, b"3\r\nabc\r\n2\r\n"), Consumed::Refused(TOO_LARGE));
+        assert_eq!(whole(BodyFraming::Chunked, 4, b"3\r\nabc\r\n2\r\nde"), Consumed::Refused(TOO_LARGE));
         assert_eq!(whole(BodyFraming::Chunked, 5, b"3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"), Consumed::Done(20));
     }
 

@@ -44,7 +44,7 @@ impl Validators {
         let ranged = head.field(buffer, "range").is_some();
         let reads = matches!(head.method, Method::Get | Method::Head);
         if let Some(list) = head.joined(buffer, "if-match")
-            && *list != *b"*"
+            && !list.starts_with(b"*")
             && !list_holds(&list, &self.etag, false)
         {
             return Verdict::Failed;
@@ -57,7 +57,7 @@ impl Validators {
         let mut unchanged = None;
         if let Some(list) = head.joined(buffer, "if-none-match") {
             let weakly = reads && !ranged;
-            if *list == *b"*" || list_holds(&list, &self.etag, weakly) {
+            if list.starts_with(b"*") || list_holds(&list, &self.etag, weakly) {
                 if !reads {
                     return Verdict::Failed;
                 }
@@ -66,8 +66,10 @@ impl Validators {
                 unchanged = Some(false);
             }
         }
-        if reads && let Some(date) = head.field(buffer, "if-modified-since").and_then(date::parse) {
-            let fresh_enough = date >= self.modified && date <= self.now;
+        if reads && let Some(text) = head.field(buffer, "if-modified-since") {
+            // What is no date counts as one that is too old.
+            let fresh_enough =
+                date::parse(text).is_some_and(|date| date >= self.modified && date <= self.now);
             let certain = !ranged || self.now >= self.modified + RESTED;
             unchanged = Some(unchanged != Some(false) && fresh_enough && certain);
         }
@@ -124,6 +126,8 @@ mod tests {
             ("HEAD", format!("If-None-Match: {tag}\r\n{equal}"), NotModified),
             ("GET", format!("If-None-Match: \"a\"\r\n{equal}"), Proceed),
             ("POST", format!("If-None-Match: {tag}"), Failed),
+            ("GET", format!("If-None-Match: {tag}\r\nIf-Modified-Since: x"), Proceed),
+            ("GET", "If-None-Match: *x".to_owned(), NotModified),
             ("POST", equal.to_owned(), Proceed),
             ("GET", format!("If-Match: {tag}"), Proceed),
             ("GET", format!("If-Match: W/{tag}"), Failed),

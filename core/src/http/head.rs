@@ -118,7 +118,8 @@ pub struct Head {
     pub path: Span,
     /// What follows the target's `?`, if there is one.
     pub query: Option<Span>,
-    /// The valid host name of the target or, failing that, of the Host field. Not lower-cased.
+    /// The host name of the target or, failing that, the valid one of the Host field. Not lower-cased; may be empty if
+    /// the target says so.
     pub host: Option<Span>,
     /// The port given with it.
     pub port: Option<u16>,
@@ -223,9 +224,15 @@ impl Head {
                     continue;
                 }
                 self.fields_start = end + 1;
-                let simple = line::parse(buffer, span(start, text_end), self).map_err(|_| BAD_REQUEST)?;
-                if simple {
-                    return Ok(Some(end + 1));
+                let line = span(start, text_end);
+                match line::parse(buffer, line, self) {
+                    Ok(false) => {}
+                    Ok(true) => return Ok(Some(end + 1)),
+                    Err(_) => {
+                        let head = line::asks_for_head(line.of(buffer));
+                        self.method = if head { Method::Head } else { Method::Get };
+                        return Err(BAD_REQUEST);
+                    }
                 }
             } else if length == 0 {
                 self.parse_fields(buffer, end + 1)?;
@@ -393,21 +400,18 @@ impl Meaning {
     /// Draws the conclusions, in Apache's order of refusals.
     fn settle(&self, buffer: &[u8], head: &mut Head) -> Result<(), Refusal> {
         let modern = head.version == Version::Http11;
-        if self.hosts > 1 {
-            return Err(BAD_REQUEST);
-        }
         match head.fields.get(self.host_at).filter(|_| self.hosts > 0) {
             None if modern => return Err(BAD_REQUEST),
             None => {}
+            // The target's host wins, and then nobody looks at the field.
+            Some(_) if head.host.is_some() => {}
+            Some(_) if self.hosts > 1 => return Err(BAD_REQUEST),
             Some((_, value)) if value.of(buffer).is_empty() && modern => return Err(BAD_REQUEST),
             Some((_, value)) if value.of(buffer).is_empty() => {}
             Some(&(_, value)) => {
                 let host = host::parse(value.of(buffer)).ok_or(BAD_REQUEST)?;
-                // The target's host wins.
-                if head.host.is_none() {
-                    head.host = Some(Span { start: value.start, end: value.start + host.length as u32 });
-                    head.port = host.port;
-                }
+                head.host = Some(Span { start: value.start, end: value.start + host.length as u32 });
+                head.port = host.port;
             }
         }
         // Two lengths, even equal ones, and any coding that does not end in chunked leave the end of the body open.
@@ -503,7 +507,14 @@ mod tests {
         let (head, buffer) = good("GET HTTP://other.test:99999?x HTTP/1.1\r\nHost: a:1\r\n\r\n");
         assert_eq!((head.host.unwrap().of(&buffer), head.port), (&b"other.test"[..], Some(34_463)));
         assert_eq!((head.path.of(&buffer), head.query.unwrap().of(&buffer)), (&b""[..], &b"x"[..]));
-        let (head, buffer) = good("GET https:///p HTTP/1.1\r\nHost: a:1\r\n\r\n");
+        let (head, buffer) = good("GET http:///p HTTP/1.1\r\nHost: a#\r\nHost: b\r\n\r\n");
+        assert_eq!(
+            (head.host.unwrap().of(&buffer), head.port, head.path.of(&buffer)),
+            (&b""[..], None, &b"/p"[..])
+        );
+        let (head, buffer) = good("GET http:/p HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert_eq!((head.host.unwrap().of(&buffer), head.path.of(&buffer)), (&b"a"[..], &b"/p"[..]));
+        let (head, buffer) = good("GET https://b%:7/p HTTP/1.1\r\nHost: a:1\r\n\r\n");
         assert_eq!(
             (head.host.unwrap().of(&buffer), head.port, head.path.of(&buffer)),
             (&b"a"[..], Some(1), &b"/p"[..])

@@ -34,7 +34,9 @@ pub fn handle(cx: &ThreadContext<'_>, head: &Head, buffer: &[u8], peer: &Peer) -
             *response
         }
     };
-    response.skip_body |= response.status == 400;
+    // A body that could be read in two ways is not read at all.
+    let ambiguous = head.must_close && head.body == BodyFraming::Chunked;
+    response.skip_body |= response.status == 400 || ambiguous;
     let limit = cx.server.config.limit_request_body;
     if let BodyFraming::Counted(length) = head.body
         && limit > 0
@@ -158,6 +160,7 @@ fn default_handler(
         (Method::Get | Method::Head | Method::Post, Found::File(stat)) => {
             file::serve(cx, head, buffer, place, &stat)
         }
+        (Method::Get | Method::Head | Method::Post, Found::Special) => error_page::answer(403, subject),
         (Method::Get | Method::Head | Method::Post | Method::Trace, _) => error_page::answer(404, subject),
         (Method::Options, found) => {
             let mut response = empty(Some(allow));
