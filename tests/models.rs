@@ -371,7 +371,9 @@ mod checks {
 
     // mpm-semantics V14 and 7.20: requests on one connection count once.
     pub fn connections_per_child_are_counted_by_connection(mpm: &str) {
-        let server = start(mpm, &capacity(mpm, 1, 1), &["StartServers 1", "MaxConnectionsPerChild 3"]);
+        // With one thread, event would drop a request that comes before the thread is idle again (7.4).
+        let threads = if mpm == "prefork" { 1 } else { 2 };
+        let server = start(mpm, &capacity(mpm, 1, threads), &["StartServers 1", "MaxConnectionsPerChild 3"]);
         let first = server.children();
         assert_eq!(first.len(), 1);
         let once = |requests: usize| {
