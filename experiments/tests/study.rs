@@ -316,7 +316,7 @@ fn a_server_is_ready_when_its_line_is_there_and_stops_on_term() {
     let directory = tempfile::tempdir().unwrap();
     let script = format!("echo 'listening on http://{} (mpm test, pid 1)' >&2; sleep 60 & wait", answering());
     // The shell alone would leave its child behind: like a real server, it takes it along.
-    let script = format!("trap 'kill $!; exit 0' TERM; {script}");
+    let script = format!("trap 'kill $!; wait $!; exit 0' TERM; {script}");
     let server =
         Server::start(&launch(directory.path(), &script, Announces::OnStderr, 2), None, &NEVER).unwrap();
     let processes = server.processes();
