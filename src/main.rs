@@ -66,8 +66,8 @@ fn usage(error: &clap::Error) -> ExitCode {
     let text = error.to_string();
     let said: Vec<&str> =
         text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("Usage:")).collect();
-    if text.lines().count() > said.len() + 12 || said.len() > 8 {
-        // The whole help, as for a missing subcommand: it is no line, and need not be.
+    if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        // Nothing was asked: the help is the answer, and it is more than a line.
         eprint!("{text}");
         return ExitCode::from(USAGE);
     }

@@ -186,7 +186,7 @@ fn set_up(args: &ServeArgs, read: Read) -> Result<Setup> {
         [] => vec![Listen { ip: Some(std::net::Ipv4Addr::LOCALHOST.into()), port: 8080 }],
         some => some.to_vec(),
     };
-    Ok(Setup { server: Server::new(config)?, limits, parks: knobs.park, listen })
+    Ok(Setup { server: Server::new(config)?, limits, knobs, listen })
 }
 
 fn send(signal: SignalName, config: &Config) -> Result<ExitCode> {

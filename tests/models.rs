@@ -371,7 +371,9 @@ mod checks {
 
     // mpm-semantics V14 and 7.20: requests on one connection count once.
     pub fn connections_per_child_are_counted_by_connection(mpm: &str) {
-        let server = start(mpm, &capacity(mpm, 1, 1), &["StartServers 1", "MaxConnectionsPerChild 3"]);
+        // With one thread, event would drop a request that comes before the thread is idle again (7.4).
+        let threads = if mpm == "prefork" { 1 } else { 2 };
+        let server = start(mpm, &capacity(mpm, 1, threads), &["StartServers 1", "MaxConnectionsPerChild 3"]);
         let first = server.children();
         assert_eq!(first.len(), 1);
         let once = |requests: usize| {
@@ -470,6 +472,68 @@ mod checks {
         assert!(output.status.success());
         assert!(String::from_utf8(output.stderr).unwrap().contains("WARNING: MaxRequestWorkers of 0"));
     }
+}
+
+// mpm-semantics 7.7, and what the knob `park` makes of it: half a request holds a worker, unless that is parked, too.
+#[test]
+fn event_can_park_half_requests() {
+    let parks = "LabPark read-request,write-completion,keep-alive,linger";
+    let server = start("event", &capacity("event", 1, 2), &[parks]);
+    let mut half: Vec<Client> = (0..3).map(|_| server.connect()).collect();
+    half.iter_mut().for_each(Client::hold);
+    server.connect().get();
+    for client in &mut half {
+        client.release();
+        assert!(client.answer().is_some());
+    }
+}
+
+// mpm-semantics 7.4: a kept client's request that meets busy workers is dropped; with the knob `shed` off it waits.
+#[test]
+fn event_sheds_kept_clients_unless_it_is_told_not_to() {
+    let attempt = |server: &Server, pause: Duration| {
+        let mut kept = idlers(server, 1);
+        let mut held = server.connect();
+        held.hold();
+        std::thread::sleep(pause);
+        kept[0].ask();
+        std::thread::sleep(pause);
+        held.release();
+        let answered = kept[0].answer().is_some();
+        // If the newcomer met the worker before it was idle again, accepts are off until no connection is left: with one
+        // thread that is the rule (4.4).
+        drop(kept);
+        assert!(held.answer().is_some());
+        answered
+    };
+    let one_worker = capacity("event", 1, 1);
+    let server = start("event", &one_worker, &["KeepAliveTimeout 300"]);
+    let mut pause = Duration::from_millis(1);
+    // Whether the listener meets the request while the worker is held is a race: again, with more time, until it does.
+    until("a request is dropped", || {
+        pause *= 2;
+        (!attempt(&server, pause)).then_some(())
+    });
+    let server = start("event", &one_worker, &["KeepAliveTimeout 300", "LabShed off"]);
+    // The pause that was long enough above.
+    assert!((0..3).all(|_| attempt(&server, pause)));
+}
+
+// mpm-semantics 7.9, V15.
+#[test]
+fn event_without_a_stop_signal_is_killed() {
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let to_log = format!("ErrorLog {}", log.path().display());
+    let mut server = start("event", &capacity("event", 1, 2), &["LabStopSignal off", &to_log]);
+    let mut held = server.connect();
+    held.hold();
+    // The other worker answers, so the first one has been handed its connection.
+    server.connect().get();
+    server.signal(Signal::SIGTERM);
+    assert!(server.wait().success());
+    let said = std::fs::read_to_string(log.path()).unwrap();
+    assert_eq!(said.matches("sending a SIGTERM").count(), 3, "{said}");
+    assert_eq!(said.matches("sending a SIGKILL").count(), 1, "{said}");
 }
 
 /// Clients that each made a request and now idle on a kept connection.

@@ -47,7 +47,7 @@ static CARD: Card = Card {
     parks: ParkSet::EVENT,
     faithful: &[("linger", "read-first"), ("coalesce", "0")],
     deviations: &[
-        "TERM ends a worker that waits for its client at once; Apache's event has no such signal and is killed after 9 s",
+        "TERM ends a worker that waits for its client at once; Apache's is killed after 9 s (knob stop-signal)",
         "children die with their parent, should it be killed",
     ],
     messages: Messages {
@@ -209,7 +209,7 @@ impl Process<'_, '_> {
     /// Serves a connection as far as it goes, then parks or forgets it.
     fn serve(&self, cx: &mut ThreadContext<'_>, mut held: Held, mut wake: Wake) {
         loop {
-            let Some(wait) = drive(&mut held.conn, cx, wake, self.child.parks) else {
+            let Some(wait) = drive(&mut held.conn, cx, wake, self.child.knobs.park) else {
                 return self.gone(held);
             };
             if wait.state == ConnState::KeepAlive && self.child.leaving.stopping() {
@@ -314,9 +314,14 @@ impl Listening<'_, '_, '_> {
                 process.queue.push(Work::Drain);
                 self.reserved = false;
             }
-            // 7. Room again?
-            if !self.busy && process.should_enable() {
-                self.enable();
+            // 7. Room again? A worker that became idle after the rule was asked and before accepts were switched off has
+            // not seen that they are, and wakes nobody: then look again in the next round, which is not busy.
+            if process.should_enable() {
+                if self.busy {
+                    process.lot.wake();
+                } else {
+                    self.enable();
+                }
             }
         }
     }
@@ -327,7 +332,7 @@ impl Listening<'_, '_, '_> {
         let process = self.process;
         let Some((held, state)) = process.lot.take(place) else { return };
         let got = match state {
-            ConnState::KeepAlive | ConnState::Linger => self.reserve_if_idle(),
+            ConnState::KeepAlive | ConnState::Linger if process.child.knobs.shed => self.reserve_if_idle(),
             _ => self.reserve(),
         };
         if got {
@@ -375,7 +380,7 @@ impl Listening<'_, '_, '_> {
     fn expire(&mut self) {
         let process = self.process;
         let dying = process.dying.load(SeqCst);
-        let sweep = (self.busy || dying).then_some(ConnState::KeepAlive);
+        let sweep = ((self.busy && process.child.knobs.shed) || dying).then_some(ConnState::KeepAlive);
         let due = process.lot.due();
         let idlers = || process.lot.count(ConnState::KeepAlive) > 0;
         if !(due || dying || (sweep.is_some() && idlers())) {
@@ -518,6 +523,10 @@ impl Post for Process<'_, '_> {
         listening.run(&mut ready);
         self.queue.close();
         listening.reason
+    }
+
+    fn signals_workers(&self) -> bool {
+        self.child.knobs.stop_signal
     }
 
     fn wake_listener(&self) {

@@ -38,6 +38,14 @@ knobs! {
                 "read-request,write-completion,keep-alive,linger", "all"],
             lean "all",
             changes "workers that are held by clients which only wait";
+        /// With no idle worker, event drops kept connections, their requests unanswered, instead of letting them wait.
+        shed: bool = "on", "shed", directive "LabShed", levels ["on", "off"],
+            lean "off",
+            changes "connections that are closed unanswered when all workers are busy";
+        /// An immediate stop also signals event's workers; off, as in Apache, one that waits for its client is killed after 9 s.
+        stop_signal: bool = "on", "stop-signal", directive "LabStopSignal", levels ["on", "off"],
+            lean "on",
+            changes "children that are killed when the server stops";
     }
 }
 

@@ -27,6 +27,7 @@ pub mod process;
 pub mod registry;
 pub mod worker;
 
+use knobs::ModelKnobs;
 use mpmlab_core::config::clamp::{Effective, Shape};
 use mpmlab_core::connection::step::ConnState;
 use mpmlab_core::context::{Leaving, ThreadContext};
@@ -154,8 +155,8 @@ pub struct Child<'a> {
     pub mutex: Option<&'a AcceptMutex>,
     /// Whether it is to end.
     pub leaving: &'static Leaving,
-    /// Where connections are parked: the card's set, or what the knob `park` says.
-    pub parks: ParkSet,
+    /// The models' mechanisms.
+    pub knobs: &'a ModelKnobs,
     /// Where it says what happens.
     pub log: &'a ErrorLog,
 }

@@ -139,6 +139,10 @@ impl Post for Process<'_, '_> {
         reason
     }
 
+    fn signals_workers(&self) -> bool {
+        true
+    }
+
     fn wake_listener(&self) {
         self.idlers.close();
     }

@@ -30,6 +30,8 @@ pub trait Post: Sync {
     fn work(&self, thread: usize);
     /// The listener's life. Having returned, it has closed the queue, so that workers end.
     fn listen(&self, crew: &Crew<'_, '_>) -> ExitReason;
+    /// At an immediate stop: do workers get a signal that ends their waits?
+    fn signals_workers(&self) -> bool;
     /// Ends the listener's waits, so that it looks at [`Child::leaving`].
     fn wake_listener(&self);
 }
@@ -212,7 +214,7 @@ fn command(crew: &Crew<'_, '_>, post: &dyn Post) {
                 let _ = pthread_kill(listener, Signal::SIGHUP);
             }
         }
-        if leaving.immediately() {
+        if leaving.immediately() && post.signals_workers() {
             for worker in crew.workers.lock().iter().flatten() {
                 let _ = pthread_kill(*worker, Signal::SIGUSR1);
             }

@@ -13,7 +13,8 @@ use super::scoreboard::Scoreboard;
 use super::signals::{self, Request};
 use super::spare::{Note, Spawning};
 use super::{fork, reclaim};
-use crate::{Child, ExitReason, Mpm, ParkSet, View};
+use crate::knobs::ModelKnobs;
+use crate::{Child, ExitReason, Mpm, View};
 use mpmlab_core::config::clamp::{Effective, Shape};
 use mpmlab_core::config::{Listen, LogLevel};
 use mpmlab_core::server::Server;
@@ -32,8 +33,8 @@ pub struct Setup {
     pub server: Server,
     /// The models' numbers, corrected.
     pub limits: Effective,
-    /// Where connections are parked.
-    pub parks: ParkSet,
+    /// The models' mechanisms.
+    pub knobs: ModelKnobs,
     /// Where to listen; not empty.
     pub listen: Vec<Listen>,
 }
@@ -261,7 +262,7 @@ impl Parent {
             pod: &self.pod,
             mutex: (self.listeners.len() > 1).then_some(&self.mutex),
             leaving: signals::leaving(),
-            parks: self.setup.parks,
+            knobs: &self.setup.knobs,
             log: &self.log,
         });
         if let ExitReason::Sick(errno) = reason {
