@@ -58,7 +58,9 @@ enum State {
     TrailerStart,
     /// In a trailer's name.
     TrailerName,
-    /// In its value, or in a folded line of it.
+    /// In the blanks at the start of a folded line, which must not be all there is.
+    TrailerFold,
+    /// In its value.
     TrailerValue,
     /// Before the LF of a trailer line.
     TrailerLf,
@@ -167,7 +169,11 @@ impl BodyReader {
                     Err(BAD_TRAILER)
                 }
             }
-            State::TrailerStart | State::TrailerName | State::TrailerValue | State::TrailerLf => {
+            State::TrailerStart
+            | State::TrailerName
+            | State::TrailerFold
+            | State::TrailerValue
+            | State::TrailerLf => {
                 self.line += 1;
                 if self.line > self.line_limit + 2 {
                     return Err(TRAILER_TOO_LONG);
@@ -211,7 +217,9 @@ impl BodyReader {
     fn trailer_line(&mut self, byte: u8) -> Result<State, Refusal> {
         match (self.state, byte) {
             (State::TrailerStart, b'\r') => Ok(State::LastLf),
-            (State::TrailerStart, b' ' | b'\t') if self.count > 0 => Ok(State::TrailerValue),
+            (State::TrailerStart, b' ' | b'\t') if self.count > 0 => Ok(State::TrailerFold),
+            (State::TrailerFold, b' ' | b'\t') => Ok(State::TrailerFold),
+            (State::TrailerFold, b'\r') => Err(BAD_TRAILER),
             (State::TrailerStart, _) if is_token(byte) => {
                 self.count += 1;
                 if self.count > self.trailers_limit { Err(TOO_MANY_TRAILERS) } else { Ok(State::TrailerName) }
@@ -219,7 +227,9 @@ impl BodyReader {
             (State::TrailerName, b':') => Ok(State::TrailerValue),
             (State::TrailerName, _) if is_token(byte) => Ok(State::TrailerName),
             (State::TrailerValue, b'\r') => Ok(State::TrailerLf),
-            (State::TrailerValue, _) if byte == b'\t' || !byte.is_ascii_control() => Ok(State::TrailerValue),
+            (State::TrailerFold | State::TrailerValue, _) if byte == b'\t' || !byte.is_ascii_control() => {
+                Ok(State::TrailerValue)
+            }
             (State::TrailerLf, b'\n') => {
                 self.line = 0;
                 Ok(State::TrailerStart)
@@ -303,6 +313,7 @@ mod tests {
     fn trailers_keep_the_limits_of_fields() {
         let trailers = |text: &str| whole(BodyFraming::Chunked, 0, format!("0\r\n{text}").as_bytes());
         assert_eq!(trailers("no colon\r\n\r\n"), Consumed::Refused(BAD_TRAILER));
+        assert_eq!(trailers("X: 1\r\n \r\n\r\n"), Consumed::Refused(BAD_TRAILER));
         assert_eq!(trailers(" folded first\r\n\r\n"), Consumed::Refused(BAD_TRAILER));
         assert_eq!(trailers(&"X: 1\r\n".repeat(101)), Consumed::Refused(TOO_MANY_TRAILERS));
         assert_eq!(trailers(&format!("X: {}", "b".repeat(9000))), Consumed::Refused(TRAILER_TOO_LONG));

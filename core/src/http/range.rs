@@ -44,10 +44,11 @@ pub fn parse(value: &[u8], size: u64) -> Wanted {
     let mut parts = Vec::new();
     let mut open: Option<ByteRange> = None;
     let (mut unsatisfiable, mut overlaps, mut reversals) = (false, 0, 0);
-    for spec in specs.split(|&b| b == b',') {
-        if spec.is_empty() {
-            break;
-        }
+    // Commas in a row count as one; a field that begins with one has no first specification and so none at all.
+    if specs.first() == Some(&b',') {
+        return Wanted::Whole;
+    }
+    for spec in specs.split(|&b| b == b',').filter(|spec| !spec.is_empty()) {
         // Everything from the start: nothing else matters any more, not even what is not understood.
         if let Some(zeros) = spec.strip_suffix(b"-").filter(|zeros| !zeros.is_empty())
             && zeros.iter().all(|&b| b == b'0')
@@ -189,6 +190,7 @@ mod tests {
         assert_eq!(parts("bytes=0-0", 13), [(0, 0)]);
         assert_eq!(parts("BYTES=2-5000", 13), [(2, 12)]);
         assert_eq!(parts("bytes=4-", 13), [(4, 12)]);
+        assert_eq!(parts("bytes=0-1,,4-5,", 13), [(0, 1), (4, 5)]);
         assert_eq!(parts("bytes=-3", 13), [(10, 12)]);
         assert_eq!(parts("bytes=-5000", 13), [(0, 12)]);
         assert_eq!(parts("bytes=5000-,0-1", 13), [(0, 1)]);
