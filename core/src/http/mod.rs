@@ -8,6 +8,7 @@ pub mod etag;
 pub mod head;
 pub mod host;
 mod line;
+mod meaning;
 pub mod mime;
 pub mod range;
 pub mod response;
