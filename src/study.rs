@@ -112,5 +112,7 @@ fn print(summary: &RunSummary) -> ExitCode {
     if let Some(report) = &summary.report {
         println!("report: {}", report.display());
     }
-    if summary.interrupted { ExitCode::from(1) } else { ExitCode::SUCCESS }
+    // A study without a single usable run has answered nothing.
+    let failed = summary.interrupted || summary.invalid == summary.done;
+    if failed { ExitCode::from(1) } else { ExitCode::SUCCESS }
 }

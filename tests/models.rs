@@ -507,8 +507,12 @@ fn event_sheds_kept_clients_unless_it_is_told_not_to() {
         kept[0].ask();
         std::thread::sleep(pause);
         held.release();
+        let answered = kept[0].answer().is_some();
+        // If the newcomer met the worker before it was idle again, accepts are off until no connection is left: with one
+        // thread that is the rule (4.4).
+        drop(kept);
         assert!(held.answer().is_some());
-        kept[0].answer().is_some()
+        answered
     };
     let one_worker = capacity("event", 1, 1);
     let server = start("event", &one_worker, &["KeepAliveTimeout 300"]);

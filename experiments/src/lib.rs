@@ -6,6 +6,7 @@ pub mod duration;
 pub mod interrupt;
 pub mod load;
 pub mod probe;
+pub mod random;
 pub mod report;
 pub mod stats;
 pub mod study;

@@ -314,9 +314,14 @@ impl Listening<'_, '_, '_> {
                 process.queue.push(Work::Drain);
                 self.reserved = false;
             }
-            // 7. Room again?
-            if !self.busy && process.should_enable() {
-                self.enable();
+            // 7. Room again? A worker that became idle after the rule was asked and before accepts were switched off has
+            // not seen that they are, and wakes nobody: then look again in the next round, which is not busy.
+            if process.should_enable() {
+                if self.busy {
+                    process.lot.wake();
+                } else {
+                    self.enable();
+                }
             }
         }
     }

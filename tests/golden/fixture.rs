@@ -77,11 +77,11 @@ impl Fixture {
         }
         mkfifo(&root.join("fifo"), Mode::from_bits_truncate(0o644)).unwrap();
         drop(std::os::unix::net::UnixListener::bind(root.join("socket")).unwrap());
-        fs::set_permissions(root.join("secret.txt"), Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(root.join("secret.txt"), Permissions::from_mode(0o000)).unwrap();
         fs::set_permissions(root.join("locked"), Permissions::from_mode(0o700)).unwrap();
         if !nix::unistd::geteuid().is_root() {
             // Its owner serves it: then not even the owner may look.
-            fs::set_permissions(root.join("locked"), Permissions::from_mode(0)).unwrap();
+            fs::set_permissions(root.join("locked"), Permissions::from_mode(0o000)).unwrap();
         }
         fixture
     }

@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::unistd::{Group, Pid, User};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::path::Path;
@@ -130,6 +130,21 @@ fn parent_of(pid: i32) -> Option<i32> {
     let mut after_name = stat.rsplit_once(')')?.1.split_whitespace();
     let state = after_name.next()?;
     after_name.next()?.parse().ok().filter(|_| state != "Z")
+}
+
+/// `User` and `Group` for servers that are started as root, so that file permissions mean something to them; nothing when
+/// the tests run as somebody else.
+pub fn identity() -> Vec<String> {
+    if !nix::unistd::geteuid().is_root() {
+        return Vec::new();
+    }
+    let user = ["www-data", "nobody"].into_iter().find(|u| matches!(User::from_name(u), Ok(Some(_))));
+    let group =
+        ["www-data", "nogroup", "nobody"].into_iter().find(|g| matches!(Group::from_name(g), Ok(Some(_))));
+    vec![
+        format!("User {}", user.expect("a user without rights")),
+        format!("Group {}", group.expect("its group")),
+    ]
 }
 
 /// How a connection came to its end.

@@ -1,8 +1,8 @@
 //! The installed Apache, started with a configuration of ours on a port of ours.
 
-use super::harness::{PATIENCE, within};
+use super::harness::{PATIENCE, identity, within};
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::{Pid, geteuid};
+use nix::unistd::Pid;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -31,12 +31,11 @@ impl Apache {
     pub fn start(template: &str, root: &Path, types: &Path, directives: &[&str]) -> Apache {
         let state = tempfile::tempdir().unwrap();
         let addr = free_address();
-        let identity = if geteuid().is_root() { "User www-data\nGroup www-data" } else { "" };
         let config = template
             .replace("@STATE@", &state.path().to_string_lossy())
             .replace("@MODULES@", MODULES)
             .replace("@LISTEN@", &addr.to_string())
-            .replace("@IDENTITY@", identity)
+            .replace("@IDENTITY@", &identity().join("\n"))
             .replace("@ROOT@", &root.to_string_lossy())
             .replace("@TYPES@", &types.to_string_lossy())
             .replace("@DIRECTIVES@", &directives.join("\n"));

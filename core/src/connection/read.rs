@@ -42,8 +42,8 @@ pub(super) fn fill(socket: Option<&OwnedFd>, exchange: &mut Exchange) -> Filled 
 }
 
 /// Apache's statuses for a request that did not arrive whole.
-const BAD_REQUEST: Refusal = Refusal { status: 400, detail: None };
-const REQUEST_TIMEOUT: Refusal = Refusal { status: 408, detail: None };
+const BAD_REQUEST: Refusal = Refusal::plain(400);
+const REQUEST_TIMEOUT: Refusal = Refusal::plain(408);
 
 impl Connection {
     /// ReadRequest. Entered with or without bytes in the buffer; leaves with a response chosen (a refusal is one), or
@@ -156,10 +156,12 @@ impl Connection {
     }
 
     /// Answers with an error and closes.
-    fn refuse(&mut self, cx: &mut ThreadContext<'_>, refusal: Refusal) -> Flow {
+    fn refuse(&mut self, cx: &mut ThreadContext<'_>, mut refusal: Refusal) -> Flow {
         cx.slot.set(Status::Write);
         cx.clock.tick();
         let exchange = self.exchange.as_deref_mut().expect("holds what was read");
+        refusal.instead_of =
+            exchange.response.take().filter(|chosen| chosen.early).map(|chosen| chosen.status);
         let response = request::refuse(cx, &exchange.head, exchange.head_bytes(), refusal);
         self.respond(cx, response, true)
     }

@@ -24,7 +24,7 @@ pub enum Index {
 
 /// Tries the names of DirectoryIndex in order. One that may not be seen does not stop a later one from being served.
 pub fn choose(cx: &ThreadContext<'_>, place: &mut Place) -> Index {
-    let directory = place.len();
+    let directory = place.directory_end();
     let mut verdict = Index::None;
     for name in &cx.server.config.directory_index {
         place.set_name(directory, name.as_bytes());
@@ -35,7 +35,7 @@ pub fn choose(cx: &ThreadContext<'_>, place: &mut Place) -> Index {
             }
             Found::File(stat) => return Index::File(stat),
             Found::Directory => return Index::Directory,
-            Found::Denied => verdict = Index::Denied,
+            Found::Denied | Found::Special => verdict = Index::Denied,
             Found::Missing | Found::Beyond => {}
         }
     }
@@ -63,10 +63,14 @@ pub fn redirect(
             }
         }
         (None, Some(name)) => location.extend_from_slice(name.as_bytes()),
-        (None, None) if peer.local.is_ipv6() => {
-            location.extend_from_slice(format!("[{}]", peer.local.ip()).as_bytes())
-        }
-        (None, None) => location.extend_from_slice(peer.local.ip().to_string().as_bytes()),
+        (None, None) => location.extend_from_slice(
+            match peer.local.port() {
+                80 if peer.local.is_ipv6() => format!("[{}]", peer.local.ip()),
+                80 => peer.local.ip().to_string(),
+                _ => peer.local.to_string(),
+            }
+            .as_bytes(),
+        ),
     }
     push_path(&mut location, url_path);
     location.push(b'/');

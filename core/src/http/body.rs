@@ -11,8 +11,9 @@ pub struct BodyReader {
     state: State,
     /// Bytes left of the counted body or of the chunk.
     left: u64,
-    /// Bytes of the body announced so far, and how many are allowed.
-    announced: u64,
+    /// Bytes of the body so far, and how many are allowed. Like Apache this counts what came, not what a chunk's size
+    /// announces.
+    taken: u64,
     limit: u64,
     /// Bytes of the chunk line or trailer line so far.
     line: usize,
@@ -57,7 +58,9 @@ enum State {
     TrailerStart,
     /// In a trailer's name.
     TrailerName,
-    /// In its value, or in a folded line of it.
+    /// In the blanks at the start of a folded line, which must not be all there is.
+    TrailerFold,
+    /// In its value.
     TrailerValue,
     /// Before the LF of a trailer line.
     TrailerLf,
@@ -69,11 +72,11 @@ enum State {
 
 /// Apache's answers to a broken chunk and to too large a body lack a Content-Length; to broken trailers they do not,
 /// because those are read as header fields are.
-const BAD_CHUNK: Refusal = Refusal { status: 400, detail: Some(Detail::Body) };
-const TOO_LARGE: Refusal = Refusal { status: 413, detail: Some(Detail::Body) };
+const BAD_CHUNK: Refusal = Refusal::detailed(400, Detail::Body);
+const TOO_LARGE: Refusal = Refusal::detailed(413, Detail::Body);
 const BAD_TRAILER: Refusal = Refusal::plain(400);
-const TRAILER_TOO_LONG: Refusal = Refusal { status: 400, detail: Some(Detail::FieldTooLong) };
-const TOO_MANY_TRAILERS: Refusal = Refusal { status: 400, detail: Some(Detail::TooManyFields) };
+const TRAILER_TOO_LONG: Refusal = Refusal::detailed(400, Detail::FieldTooLong);
+const TOO_MANY_TRAILERS: Refusal = Refusal::detailed(400, Detail::TooManyFields);
 
 /// Blanks that Apache lets pass between a chunk size and what follows it.
 const BLANKS: usize = 10;
@@ -96,7 +99,7 @@ impl BodyReader {
         BodyReader {
             state,
             left,
-            announced: 0,
+            taken: 0,
             limit: if limit == 0 { i64::MAX as u64 } else { limit },
             line: 0,
             line_limit: 8190,
@@ -121,6 +124,10 @@ impl BodyReader {
                 let used = (bytes.len() - at).min(usize::try_from(self.left).unwrap_or(usize::MAX));
                 self.left -= used as u64;
                 at += used;
+                self.taken = self.taken.saturating_add(used as u64);
+                if self.state == State::Data && self.taken > self.limit {
+                    return Consumed::Refused(TOO_LARGE);
+                }
                 if self.left > 0 {
                     return Consumed::More;
                 }
@@ -162,7 +169,11 @@ impl BodyReader {
                     Err(BAD_TRAILER)
                 }
             }
-            State::TrailerStart | State::TrailerName | State::TrailerValue | State::TrailerLf => {
+            State::TrailerStart
+            | State::TrailerName
+            | State::TrailerFold
+            | State::TrailerValue
+            | State::TrailerLf => {
                 self.line += 1;
                 if self.line > self.line_limit + 2 {
                     return Err(TRAILER_TOO_LONG);
@@ -179,10 +190,6 @@ impl BodyReader {
             (State::SizeLf, b'\n') => {
                 self.line = 0;
                 self.count = 0;
-                self.announced = self.announced.saturating_add(self.left);
-                if self.announced > self.limit {
-                    return Err(TOO_LARGE);
-                }
                 Ok(if self.left > 0 { State::Data } else { State::TrailerStart })
             }
             (State::SizeLf, _) | (_, b'\n') => Err(BAD_CHUNK),
@@ -210,7 +217,9 @@ impl BodyReader {
     fn trailer_line(&mut self, byte: u8) -> Result<State, Refusal> {
         match (self.state, byte) {
             (State::TrailerStart, b'\r') => Ok(State::LastLf),
-            (State::TrailerStart, b' ' | b'\t') if self.count > 0 => Ok(State::TrailerValue),
+            (State::TrailerStart, b' ' | b'\t') if self.count > 0 => Ok(State::TrailerFold),
+            (State::TrailerFold, b' ' | b'\t') => Ok(State::TrailerFold),
+            (State::TrailerFold, b'\r') => Err(BAD_TRAILER),
             (State::TrailerStart, _) if is_token(byte) => {
                 self.count += 1;
                 if self.count > self.trailers_limit { Err(TOO_MANY_TRAILERS) } else { Ok(State::TrailerName) }
@@ -218,7 +227,9 @@ impl BodyReader {
             (State::TrailerName, b':') => Ok(State::TrailerValue),
             (State::TrailerName, _) if is_token(byte) => Ok(State::TrailerName),
             (State::TrailerValue, b'\r') => Ok(State::TrailerLf),
-            (State::TrailerValue, _) if byte == b'\t' || !byte.is_ascii_control() => Ok(State::TrailerValue),
+            (State::TrailerFold | State::TrailerValue, _) if byte == b'\t' || !byte.is_ascii_control() => {
+                Ok(State::TrailerValue)
+            }
             (State::TrailerLf, b'\n') => {
                 self.line = 0;
                 Ok(State::TrailerStart)
@@ -294,7 +305,7 @@ mod tests {
         }
         let long = format!("3;{}", "a".repeat(9000));
         assert_eq!(whole(BodyFraming::Chunked, 0, long.as_bytes()), Consumed::Refused(TOO_LARGE));
-        assert_eq!(whole(BodyFraming::Chunked, 4, b"3\r\nabc\r\n2\r\n"), Consumed::Refused(TOO_LARGE));
+        assert_eq!(whole(BodyFraming::Chunked, 4, b"3\r\nabc\r\n2\r\nde"), Consumed::Refused(TOO_LARGE));
         assert_eq!(whole(BodyFraming::Chunked, 5, b"3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"), Consumed::Done(20));
     }
 
@@ -302,6 +313,7 @@ mod tests {
     fn trailers_keep_the_limits_of_fields() {
         let trailers = |text: &str| whole(BodyFraming::Chunked, 0, format!("0\r\n{text}").as_bytes());
         assert_eq!(trailers("no colon\r\n\r\n"), Consumed::Refused(BAD_TRAILER));
+        assert_eq!(trailers("X: 1\r\n \r\n\r\n"), Consumed::Refused(BAD_TRAILER));
         assert_eq!(trailers(" folded first\r\n\r\n"), Consumed::Refused(BAD_TRAILER));
         assert_eq!(trailers(&"X: 1\r\n".repeat(101)), Consumed::Refused(TOO_MANY_TRAILERS));
         assert_eq!(trailers(&format!("X: {}", "b".repeat(9000))), Consumed::Refused(TRAILER_TOO_LONG));

@@ -44,7 +44,7 @@ impl Validators {
         let ranged = head.field(buffer, "range").is_some();
         let reads = matches!(head.method, Method::Get | Method::Head);
         if let Some(list) = head.joined(buffer, "if-match")
-            && *list != *b"*"
+            && !list.starts_with(b"*")
             && !list_holds(&list, &self.etag, false)
         {
             return Verdict::Failed;
@@ -57,7 +57,7 @@ impl Validators {
         let mut unchanged = None;
         if let Some(list) = head.joined(buffer, "if-none-match") {
             let weakly = reads && !ranged;
-            if *list == *b"*" || list_holds(&list, &self.etag, weakly) {
+            if list.starts_with(b"*") || list_holds(&list, &self.etag, weakly) {
                 if !reads {
                     return Verdict::Failed;
                 }
@@ -66,8 +66,10 @@ impl Validators {
                 unchanged = Some(false);
             }
         }
-        if reads && let Some(date) = head.field(buffer, "if-modified-since").and_then(date::parse) {
-            let fresh_enough = date >= self.modified && date <= self.now;
+        if reads && let Some(text) = head.field(buffer, "if-modified-since") {
+            // What is no date counts as one that is too old.
+            let fresh_enough =
+                date::parse(text).is_some_and(|date| date >= self.modified && date <= self.now);
             let certain = !ranged || self.now >= self.modified + RESTED;
             unchanged = Some(unchanged != Some(false) && fresh_enough && certain);
         }
@@ -88,5 +90,77 @@ impl Validators {
             return condition == self.etag.as_bytes();
         }
         date::parse(condition) == Some(self.modified) && self.now >= self.modified + RESTED
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::http::head::Parsed;
+    use Verdict::{Failed, NotModified, Proceed};
+
+    /// A file changed 1994-11-06 08:49:37, asked for `age` seconds later. What applies without `age` is also recorded
+    /// from Apache (tests/golden).
+    fn judge(method: &str, fields: &str, age: i64) -> (Verdict, bool) {
+        const MODIFIED: i64 = 784_111_777;
+        let mut buffer = format!("{method} / HTTP/1.1\r\nHost: a\r\n{fields}\r\n\r\n").into_bytes();
+        let mut head = Head::default();
+        assert!(matches!(head.parse(&mut buffer, &Config::default()), Parsed::Complete(_)), "{fields}");
+        let now = MODIFIED + age;
+        let etag = ETag::of_file(1, MODIFIED * 1_000_000, now * 1_000_000);
+        let validators = Validators { etag, modified: MODIFIED, now };
+        (validators.judge(&head, &buffer), validators.range_applies(&head, &buffer))
+    }
+
+    #[test]
+    fn every_field_that_is_there_must_agree_on_304() {
+        let tag = "\"1-2c9253feeaa40\"";
+        let equal = "If-Modified-Since: Sun, 06 Nov 1994 08:49:37 GMT";
+        let older = "If-Modified-Since: Sun, 06 Nov 1994 08:49:36 GMT";
+        for (method, fields, verdict) in [
+            ("GET", "X: y".to_owned(), Proceed),
+            ("GET", format!("If-None-Match: {tag}"), NotModified),
+            ("GET", format!("If-None-Match: \"a\"\r\nIf-None-Match: W/{tag}"), NotModified),
+            ("GET", format!("If-None-Match: {tag}\r\n{older}"), Proceed),
+            ("HEAD", format!("If-None-Match: {tag}\r\n{equal}"), NotModified),
+            ("GET", format!("If-None-Match: \"a\"\r\n{equal}"), Proceed),
+            ("POST", format!("If-None-Match: {tag}"), Failed),
+            ("GET", format!("If-None-Match: {tag}\r\nIf-Modified-Since: x"), Proceed),
+            ("GET", "If-None-Match: *x".to_owned(), NotModified),
+            ("POST", equal.to_owned(), Proceed),
+            ("GET", format!("If-Match: {tag}"), Proceed),
+            ("GET", format!("If-Match: W/{tag}"), Failed),
+            ("GET", "If-Unmodified-Since: Sun, 06 Nov 1994 08:49:36 GMT".to_owned(), Failed),
+            ("GET", format!("If-None-Match: W/{tag}\r\nRange: bytes=0-1"), Proceed),
+            ("GET", format!("If-None-Match: {tag}\r\nRange: bytes=0-1\r\nIf-Range: \"x\""), Proceed),
+        ] {
+            assert_eq!(judge(method, &fields, 3600).0, verdict, "{method} {fields}");
+        }
+    }
+
+    #[test]
+    fn a_date_is_no_strong_validator_for_a_minute() {
+        let date = "Sun, 06 Nov 1994 08:49:37 GMT";
+        let ranged = format!("Range: bytes=0-1\r\nIf-Modified-Since: {date}");
+        assert_eq!(judge("GET", &ranged, 59).0, Proceed);
+        assert_eq!(judge("GET", &ranged, 60).0, NotModified);
+        let if_range = format!("Range: bytes=0-1\r\nIf-Range: {date}");
+        assert!(!judge("GET", &if_range, 59).1);
+        assert!(judge("GET", &if_range, 60).1);
+    }
+
+    #[test]
+    fn dates_in_the_future_do_not_count() {
+        let later = "If-Modified-Since: Sun, 06 Nov 1994 09:49:37 GMT";
+        assert_eq!(judge("GET", later, 3599).0, Proceed);
+        assert_eq!(judge("GET", later, 3600).0, NotModified);
+    }
+
+    #[test]
+    fn a_weak_tag_matches_only_weakly() {
+        let weak = "W/\"1-2c9253feeaa40\"";
+        assert_eq!(judge("GET", &format!("If-None-Match: {weak}"), 0).0, NotModified);
+        assert_eq!(judge("GET", &format!("If-Match: {weak}"), 0).0, Failed);
     }
 }

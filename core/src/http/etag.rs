@@ -1,6 +1,6 @@
 //! Entity tags as FileETag's default makes them, and the lists of them that conditional fields carry.
 
-use super::write::push_hex;
+use super::write::hex_digits;
 
 /// `"<size>-<mtime>"` in hexadecimal, made without a heap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,19 +13,23 @@ impl ETag {
     /// The tag of a file. `now_us` is the time of the request: what was changed less than a second before it may change
     /// again within the same tick, so its tag is weak.
     pub fn of_file(size: u64, mtime_us: i64, now_us: i64) -> ETag {
-        // W/ + two quotes + dash + two numbers of 16 digits = 37.
-        let mut text = Vec::with_capacity(40);
-        if now_us - mtime_us <= 1_000_000 {
-            text.extend_from_slice(b"W/");
+        let mut tag = ETag { text: [0; 40], length: 0 };
+        if now_us.saturating_sub(mtime_us) <= 1_000_000 {
+            tag.push(b'W');
+            tag.push(b'/');
         }
-        text.push(b'"');
-        push_hex(&mut text, size);
-        text.push(b'-');
-        push_hex(&mut text, mtime_us as u64);
-        text.push(b'"');
-        let mut tag = ETag { text: [0; 40], length: text.len() as u8 };
-        tag.text[..text.len()].copy_from_slice(&text);
+        tag.push(b'"');
+        hex_digits(size, |digit| tag.push(digit));
+        tag.push(b'-');
+        hex_digits(mtime_us as u64, |digit| tag.push(digit));
+        tag.push(b'"');
         tag
+    }
+
+    /// W/, two quotes, a dash and two numbers of 16 digits are 37 bytes: there is room.
+    fn push(&mut self, byte: u8) {
+        self.text[usize::from(self.length)] = byte;
+        self.length += 1;
     }
 
     /// The tag with its quotes.

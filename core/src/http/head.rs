@@ -75,12 +75,20 @@ pub struct Refusal {
     pub status: u16,
     /// What the page says or lacks beyond the status.
     pub detail: Option<Detail>,
+    /// The answer that was already chosen, outside a handler, when the request's body turned out to be broken: the page
+    /// mentions it.
+    pub instead_of: Option<u16>,
 }
 
 impl Refusal {
     /// A refusal with nothing special about it.
     pub const fn plain(status: u16) -> Refusal {
-        Refusal { status, detail: None }
+        Refusal { status, detail: None, instead_of: None }
+    }
+
+    /// A refusal of which more is to be said.
+    pub const fn detailed(status: u16, detail: Detail) -> Refusal {
+        Refusal { status, detail: Some(detail), instead_of: None }
     }
 }
 
@@ -110,7 +118,8 @@ pub struct Head {
     pub path: Span,
     /// What follows the target's `?`, if there is one.
     pub query: Option<Span>,
-    /// The valid host name of the target or, failing that, of the Host field. Not lower-cased.
+    /// The host name of the target or, failing that, the valid one of the Host field. Not lower-cased; may be empty if
+    /// the target says so.
     pub host: Option<Span>,
     /// The port given with it.
     pub port: Option<u16>,
@@ -161,14 +170,11 @@ pub enum Parsed {
 /// Empty lines that Apache lets pass before a request line.
 const BLANK_LINES: u32 = 10;
 
-/// Fields of most requests: up to this many are parsed without touching the heap.
-const USUAL_FIELDS: usize = 32;
-
 const BAD_REQUEST: Refusal = Refusal::plain(400);
 const URI_TOO_LONG: Refusal = Refusal::plain(414);
 const EXPECTATION_FAILED: Refusal = Refusal::plain(417);
-const FIELD_TOO_LONG: Refusal = Refusal { status: 400, detail: Some(Detail::FieldTooLong) };
-const TOO_MANY_FIELDS: Refusal = Refusal { status: 400, detail: Some(Detail::TooManyFields) };
+const FIELD_TOO_LONG: Refusal = Refusal::detailed(400, Detail::FieldTooLong);
+const TOO_MANY_FIELDS: Refusal = Refusal::detailed(400, Detail::TooManyFields);
 
 impl Head {
     /// Forgets the last request.
@@ -218,9 +224,15 @@ impl Head {
                     continue;
                 }
                 self.fields_start = end + 1;
-                let simple = line::parse(buffer, span(start, text_end), self).map_err(|_| BAD_REQUEST)?;
-                if simple {
-                    return Ok(Some(end + 1));
+                let line = span(start, text_end);
+                match line::parse(buffer, line, self) {
+                    Ok(false) => {}
+                    Ok(true) => return Ok(Some(end + 1)),
+                    Err(_) => {
+                        let head = line::asks_for_head(line.of(buffer));
+                        self.method = if head { Method::Head } else { Method::Get };
+                        return Err(BAD_REQUEST);
+                    }
                 }
             } else if length == 0 {
                 self.parse_fields(buffer, end + 1)?;
@@ -276,16 +288,22 @@ impl Head {
 
     /// The field block, `end` included, once its last line is there.
     fn parse_fields(&mut self, buffer: &[u8], end: usize) -> Result<(), Refusal> {
+        // Clearing httparse's table costs as much as parsing a few fields does, so it is no larger than it must be.
+        match self.field_count {
+            0..=8 => self.parse_fields_into(buffer, end, &mut [httparse::EMPTY_HEADER; 8]),
+            9..=32 => self.parse_fields_into(buffer, end, &mut [httparse::EMPTY_HEADER; 32]),
+            count => self.parse_fields_into(buffer, end, &mut vec![httparse::EMPTY_HEADER; count]),
+        }
+    }
+
+    fn parse_fields_into<'b>(
+        &mut self,
+        buffer: &'b [u8],
+        end: usize,
+        table: &mut [httparse::Header<'b>],
+    ) -> Result<(), Refusal> {
         let block = &buffer[self.fields_start..end];
-        let mut usual = [httparse::EMPTY_HEADER; USUAL_FIELDS];
-        let mut many;
-        let room: &mut [httparse::Header<'_>] = if self.field_count <= USUAL_FIELDS {
-            &mut usual
-        } else {
-            many = vec![httparse::EMPTY_HEADER; self.field_count];
-            &mut many
-        };
-        let Ok(httparse::Status::Complete((length, fields))) = httparse::parse_headers(block, room) else {
+        let Ok(httparse::Status::Complete((length, fields))) = httparse::parse_headers(block, table) else {
             return Err(BAD_REQUEST);
         };
         debug_assert_eq!(length, block.len(), "both parsers see the same lines");
@@ -344,6 +362,8 @@ fn span(start: usize, end: usize) -> Span {
 #[derive(Default)]
 struct Meaning {
     hosts: u32,
+    /// Which of the fields the first Host is.
+    host_at: usize,
     lengths: u32,
     length: Option<u64>,
     codings: u32,
@@ -355,7 +375,10 @@ impl Meaning {
     /// Takes note of one field.
     fn note(&mut self, name: &[u8], value: &[u8], head: &mut Head) {
         match name.len() {
-            4 if name.eq_ignore_ascii_case(b"host") => self.hosts += 1,
+            4 if name.eq_ignore_ascii_case(b"host") => {
+                self.hosts += 1;
+                self.host_at = head.fields.len() - 1;
+            }
             6 if name.eq_ignore_ascii_case(b"expect") => self.expects += 1,
             10 if name.eq_ignore_ascii_case(b"connection") => {
                 head.says_close |= has_token(value, b"close");
@@ -377,24 +400,18 @@ impl Meaning {
     /// Draws the conclusions, in Apache's order of refusals.
     fn settle(&self, buffer: &[u8], head: &mut Head) -> Result<(), Refusal> {
         let modern = head.version == Version::Http11;
-        if self.hosts > 1 {
-            return Err(BAD_REQUEST);
-        }
-        match head.fields.iter().find(|(name, _)| self.hosts > 0 && is_host(name.of(buffer))) {
+        match head.fields.get(self.host_at).filter(|_| self.hosts > 0) {
             None if modern => return Err(BAD_REQUEST),
             None => {}
-            Some((_, value)) if value.of(buffer).is_empty() => {
-                if modern {
-                    return Err(BAD_REQUEST);
-                }
-            }
+            // The target's host wins, and then nobody looks at the field.
+            Some(_) if head.host.is_some() => {}
+            Some(_) if self.hosts > 1 => return Err(BAD_REQUEST),
+            Some((_, value)) if value.of(buffer).is_empty() && modern => return Err(BAD_REQUEST),
+            Some((_, value)) if value.of(buffer).is_empty() => {}
             Some(&(_, value)) => {
                 let host = host::parse(value.of(buffer)).ok_or(BAD_REQUEST)?;
-                // The target's host wins.
-                if head.host.is_none() {
-                    head.host = Some(Span { start: value.start, end: value.start + host.length as u32 });
-                    head.port = host.port;
-                }
+                head.host = Some(Span { start: value.start, end: value.start + host.length as u32 });
+                head.port = host.port;
             }
         }
         // Two lengths, even equal ones, and any coding that does not end in chunked leave the end of the body open.
@@ -422,10 +439,6 @@ impl Meaning {
         }
         Ok(())
     }
-}
-
-fn is_host(name: &[u8]) -> bool {
-    name.eq_ignore_ascii_case(b"host")
 }
 
 /// Digits and nothing else, at most `i64::MAX` as in Apache.
@@ -494,7 +507,14 @@ mod tests {
         let (head, buffer) = good("GET HTTP://other.test:99999?x HTTP/1.1\r\nHost: a:1\r\n\r\n");
         assert_eq!((head.host.unwrap().of(&buffer), head.port), (&b"other.test"[..], Some(34_463)));
         assert_eq!((head.path.of(&buffer), head.query.unwrap().of(&buffer)), (&b""[..], &b"x"[..]));
-        let (head, buffer) = good("GET https:///p HTTP/1.1\r\nHost: a:1\r\n\r\n");
+        let (head, buffer) = good("GET http:///p HTTP/1.1\r\nHost: a#\r\nHost: b\r\n\r\n");
+        assert_eq!(
+            (head.host.unwrap().of(&buffer), head.port, head.path.of(&buffer)),
+            (&b""[..], None, &b"/p"[..])
+        );
+        let (head, buffer) = good("GET http:/p HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert_eq!((head.host.unwrap().of(&buffer), head.path.of(&buffer)), (&b"a"[..], &b"/p"[..]));
+        let (head, buffer) = good("GET https://b%:7/p HTTP/1.1\r\nHost: a:1\r\n\r\n");
         assert_eq!(
             (head.host.unwrap().of(&buffer), head.port, head.path.of(&buffer)),
             (&b"a"[..], Some(1), &b"/p"[..])

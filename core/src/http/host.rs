@@ -64,7 +64,10 @@ fn name_length(name: &[u8]) -> Option<usize> {
         return None;
     }
     let quads_plain = || name.split(|&b| b == b'.').all(|q| !q.is_empty() && (q.len() == 1 || q[0] != b'0'));
-    if numeric && (dots != 3 || !quads_plain()) {
+    // A last label that does not start with a letter is no top-level domain: it must belong to an IPv4 address.
+    let last = name.rsplit(|&b| b == b'.').next().unwrap_or_default();
+    let like_address = numeric || (dots > 0 && !last.first().is_some_and(u8::is_ascii_alphabetic));
+    if like_address && (!numeric || dots != 3 || !quads_plain()) {
         return None;
     }
     Some(name.len())
@@ -89,6 +92,9 @@ mod tests {
         good("1.2.3.4", 7, None);
         good("1.2.3.4.", 7, None);
         good("999.1.1.1", 9, None);
+        good("www.3com.com", 12, None);
+        good("a.b1", 4, None);
+        good("1a", 2, None);
         good("[::1]:80", 5, Some(80));
         good("[::ffff:1.2.3.4]", 16, None);
         for bad in [
@@ -118,6 +124,13 @@ mod tests {
             "1.2.3",
             "01.2.3.4",
             "1.2.3.4.5",
+            "a.1b",
+            "a.0",
+            "a.1-",
+            "1.2a",
+            "a.-b",
+            "a._b",
+            ".-",
             ".1.2.3.4",
             "ex\u{e4}mple",
         ] {

@@ -44,9 +44,16 @@ pub fn parse(value: &[u8], size: u64) -> Wanted {
     let mut parts = Vec::new();
     let mut open: Option<ByteRange> = None;
     let (mut unsatisfiable, mut overlaps, mut reversals) = (false, 0, 0);
-    for spec in specs.split(|&b| b == b',') {
-        if spec.is_empty() {
-            break;
+    // Commas in a row count as one; a field that begins with one has no first specification and so none at all.
+    if specs.first() == Some(&b',') {
+        return Wanted::Whole;
+    }
+    for spec in specs.split(|&b| b == b',').filter(|spec| !spec.is_empty()) {
+        // Everything from the start: nothing else matters any more, not even what is not understood.
+        if let Some(zeros) = spec.strip_suffix(b"-").filter(|zeros| !zeros.is_empty())
+            && zeros.iter().all(|&b| b == b'0')
+        {
+            return Wanted::Parts(vec![ByteRange { first: 0, last: size - 1 }]);
         }
         // One specification that is not understood voids the field.
         let Some(asked) = spec_of(spec, size) else {
@@ -111,10 +118,8 @@ fn spec_of(spec: &[u8], size: u64) -> Option<Option<ByteRange>> {
     Some((first < size).then_some(ByteRange { first, last }))
 }
 
-/// A number as strtol reads it: blanks and a plus may come first. Negative ones are of no use here.
-fn number(text: &[u8]) -> Option<u64> {
-    let text = text.trim_ascii_start();
-    let digits = text.strip_prefix(b"+").unwrap_or(text);
+/// Digits and nothing else.
+fn number(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;
     }
@@ -185,9 +190,10 @@ mod tests {
         assert_eq!(parts("bytes=0-0", 13), [(0, 0)]);
         assert_eq!(parts("BYTES=2-5000", 13), [(2, 12)]);
         assert_eq!(parts("bytes=4-", 13), [(4, 12)]);
+        assert_eq!(parts("bytes=0-1,,4-5,", 13), [(0, 1), (4, 5)]);
         assert_eq!(parts("bytes=-3", 13), [(10, 12)]);
         assert_eq!(parts("bytes=-5000", 13), [(0, 12)]);
-        assert_eq!(parts("bytes=5000-, 0-1", 13), [(0, 1)]);
+        assert_eq!(parts("bytes=5000-,0-1", 13), [(0, 1)]);
     }
 
     #[test]
@@ -202,6 +208,10 @@ mod tests {
             "bytes=0-1,x",
             "bytes=,0-1,,",
             "bytes=-0",
+            "bytes= 0-1",
+            "bytes=\t0-1",
+            "bytes=+0-1",
+            "bytes=0-1, 4-5",
             "bytes=--5",
             "bytes=0-99999999999999999999999",
             "bytes=0-0, 5-5 ,-1",
@@ -218,6 +228,7 @@ mod tests {
         assert_eq!(parts("bytes=2-3,0-1", 1000), [(0, 3)]);
         assert_eq!(parts("bytes=100-101,0-1", 1000), [(100, 101), (0, 1)]);
         assert_eq!(parts("bytes=1-2,0-", 1000), [(0, 999)]);
+        assert_eq!(parts("bytes=5-6,00-,x", 1000), [(0, 999)]);
     }
 
     #[test]

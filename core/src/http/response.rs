@@ -40,6 +40,9 @@ pub struct Response {
     /// The request body is left unread: it is not wanted, or was refused. Otherwise it is read before the answer goes
     /// out, after a 100 if the client expects one, and a broken body takes the answer's place.
     pub skip_body: bool,
+    /// It was made before a handler was asked: a broken request body then does not simply take its place, Apache's page
+    /// mentions both.
+    pub early: bool,
 }
 
 /// How a response's length is told to the client.
@@ -136,6 +139,7 @@ impl Response {
             close: false,
             hang_up: false,
             skip_body: false,
+            early: false,
         }
     }
 
@@ -143,6 +147,7 @@ impl Response {
     /// unknown length is framed here: one chunk when kept under HTTP/1.1, bare otherwise.
     pub fn emit(self, envelope: &Envelope<'_>, out: &mut Vec<u8>) -> Option<FileBody> {
         let chunked = self.is_chunked(envelope);
+        out.reserve(512);
         if envelope.version != Version::Http09 {
             self.emit_header(envelope, chunked, out);
         }

@@ -17,9 +17,14 @@ pub fn push_decimal(out: &mut Vec<u8>, mut value: u64) {
 
 /// Appends a number in lower-case hexadecimal.
 pub fn push_hex(out: &mut Vec<u8>, value: u64) {
+    hex_digits(value, |digit| out.push(digit));
+}
+
+/// Gives the digits of a number in lower-case hexadecimal, the highest first.
+pub fn hex_digits(value: u64, mut take: impl FnMut(u8)) {
     let digits = (64 - value.leading_zeros()).div_ceil(4).max(1);
     for place in (0..digits).rev() {
-        out.push(b"0123456789abcdef"[(value >> (place * 4)) as usize & 15]);
+        take(b"0123456789abcdef"[(value >> (place * 4)) as usize & 15]);
     }
 }
 

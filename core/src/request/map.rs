@@ -28,8 +28,10 @@ pub enum Found {
     Missing,
     /// A file, and more path behind it. The place is cut off behind the file.
     Beyond,
-    /// Something that may not be seen: no permission, too long a name, a link to nowhere, a thing that is neither file
-    /// nor directory.
+    /// Neither file nor directory: a FIFO, a socket, a device. Nobody opens it: Apache would hang in a FIFO, and serves a
+    /// device as an empty file.
+    Special,
+    /// Something that may not be seen: no permission, too long a name, a link to nowhere.
     Denied,
 }
 
@@ -110,9 +112,9 @@ impl Place {
         &self.name[slash.max(self.root)..]
     }
 
-    /// Length of the whole name, for [`Place::set_name`].
-    pub fn len(&self) -> usize {
-        self.name.len()
+    /// Where the last name starts in the whole one, for [`Place::set_name`].
+    pub fn directory_end(&self) -> usize {
+        self.name.len() - self.name().len()
     }
 
     /// Replaces what follows the first `directory` bytes. A name that starts with a slash is one below the root.
@@ -129,8 +131,7 @@ impl Place {
         match sys::stat(self.path()) {
             Ok(stat) if stat.is_file() => Found::File(stat),
             Ok(stat) if stat.is_dir() => Found::Directory,
-            // Apache would open a FIFO and hang in it, and serves a device as an empty file.
-            Ok(_) => Found::Denied,
+            Ok(_) => Found::Special,
             Err(Errno::ENOENT | Errno::ENOTDIR) => self.walk(),
             Err(_) => Found::Denied,
         }
@@ -151,10 +152,7 @@ impl Place {
                 },
                 Ok(stat) => stat,
                 Err(Errno::ENOENT | Errno::ENOTDIR) => {
-                    // A slash behind it belongs to it: `/missing/` has no name to take a type from.
-                    if end + 1 != self.name.len() {
-                        self.name.truncate(end);
-                    }
+                    self.name.truncate(end);
                     return Found::Missing;
                 }
                 Err(_) => return Found::Denied,
@@ -270,6 +268,7 @@ mod tests {
         std::fs::write(at("file.html"), "x").unwrap();
         std::os::unix::fs::symlink("nowhere", at("dangling")).unwrap();
         std::os::unix::fs::symlink("loop", at("loop")).unwrap();
+        std::os::unix::fs::symlink("/dev/null", at("device")).unwrap();
         nix::unistd::mkfifo(&at("fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
         let look = |path: &str| {
             let mut place = Place::new(root.path(), path.as_bytes()).unwrap();
@@ -279,12 +278,13 @@ mod tests {
         assert_eq!(look("/dir").0, Found::Directory);
         assert_eq!(look("/dir/").0, Found::Directory);
         assert_eq!(look("/none/x"), (Found::Missing, "/none".to_owned()));
-        assert_eq!(look("/none/"), (Found::Missing, "/none/".to_owned()));
+        assert_eq!(look("/none/"), (Found::Missing, "/none".to_owned()));
         assert_eq!(look("/file.html/x/y"), (Found::Beyond, "/file.html".to_owned()));
         assert_eq!(look("/file.html/"), (Found::Beyond, "/file.html".to_owned()));
-        for denied in ["/dangling", "/loop", "/fifo", "/fifo/x", "/dangling/x"] {
+        for denied in ["/dangling", "/loop", "/fifo/x", "/dangling/x"] {
             assert_eq!(look(denied).0, Found::Denied, "{denied}");
         }
+        assert_eq!((look("/fifo").0, look("/device").0), (Found::Special, Found::Special));
         assert_eq!(look(&format!("/{}", "a".repeat(255))).0, Found::Missing);
         assert_eq!(look(&format!("/{}", "a".repeat(256))).0, Found::Denied);
         assert_eq!(look(&format!("/{}", "a/".repeat(3000))).0, Found::Denied);

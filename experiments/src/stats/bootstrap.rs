@@ -5,41 +5,11 @@
 //! variance by (n-1)/n and ignores the tails of t. The same data and seed give the same interval on every machine.
 
 use super::student::{normal_cdf, normal_quantile, t_quantile};
+use crate::random::Random;
 
 /// How many resamples an interval of a report is made from: the Monte-Carlo error of its ends is then far below the
 /// digits printed.
 pub const RESAMPLES: usize = 4000;
-
-/// SplitMix64 (Steele, Lea, Flood 2014): a few lines, passes BigCrush, and the same sequence everywhere for a seed.
-#[derive(Debug, Clone)]
-pub struct Rng(u64);
-
-impl Rng {
-    /// A generator whose whole sequence is fixed by `seed`.
-    pub fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    /// The next 64 random bits.
-    pub fn next_u64(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    /// A whole number from 0 to `bound - 1`, each equally likely. `bound` must not be 0.
-    pub fn below(&mut self, bound: usize) -> usize {
-        // Lemire's multiplication without rejection: for samples of rounds the bias is below 2^-50.
-        ((u128::from(self.next_u64()) * bound as u128) >> 64) as usize
-    }
-
-    /// A value from 0 up to, but not including, 1.
-    pub fn unit(&mut self) -> f64 {
-        (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64
-    }
-}
 
 /// The BCa interval of `statistic` at level `confidence`, from `resamples` resamples of `sample`.
 ///
@@ -49,7 +19,7 @@ pub fn bca(
     statistic: impl Fn(&[f64]) -> f64,
     confidence: f64,
     resamples: usize,
-    rng: &mut Rng,
+    rng: &mut Random,
 ) -> Option<(f64, f64)> {
     let n = sample.len();
     if n < 2 || resamples == 0 {
@@ -107,7 +77,7 @@ pub(crate) mod tests {
     use super::*;
 
     /// A standard normal value (Box and Muller).
-    pub(crate) fn normal(rng: &mut Rng) -> f64 {
+    pub(crate) fn normal(rng: &mut Random) -> f64 {
         let radius = (-2.0 * (1.0 - rng.unit()).ln()).sqrt();
         radius * (2.0 * std::f64::consts::PI * rng.unit()).cos()
     }
@@ -119,32 +89,32 @@ pub(crate) mod tests {
     #[test]
     fn generator_gives_the_published_sequence() {
         // Reference values of SplitMix64 for seed 1234567 (Rosetta Code, and the author's own C).
-        let mut rng = Rng::new(1_234_567);
-        assert_eq!(rng.next_u64(), 6_457_827_717_110_365_317);
-        assert_eq!(rng.next_u64(), 3_203_168_211_198_807_973);
+        let mut rng = Random::new(1_234_567);
+        assert_eq!(rng.bits(), 6_457_827_717_110_365_317);
+        assert_eq!(rng.bits(), 3_203_168_211_198_807_973);
     }
 
     #[test]
     fn same_seed_same_interval() {
         let sample = [0.1, 0.4, -0.2, 0.3, 0.25, 0.6];
-        let once = bca(&sample, mean, 0.95, 500, &mut Rng::new(3));
-        assert_eq!(once, bca(&sample, mean, 0.95, 500, &mut Rng::new(3)));
-        assert_ne!(once, bca(&sample, mean, 0.95, 500, &mut Rng::new(4)));
+        let once = bca(&sample, mean, 0.95, 500, &mut Random::new(3));
+        assert_eq!(once, bca(&sample, mean, 0.95, 500, &mut Random::new(3)));
+        assert_ne!(once, bca(&sample, mean, 0.95, 500, &mut Random::new(4)));
     }
 
     #[test]
     fn one_unit_has_no_interval() {
-        assert_eq!(bca(&[1.0], mean, 0.95, 100, &mut Rng::new(1)), None);
+        assert_eq!(bca(&[1.0], mean, 0.95, 100, &mut Random::new(1)), None);
     }
 
     #[test]
     fn equal_units_give_an_interval_of_no_width() {
-        assert_eq!(bca(&[2.0; 8], mean, 0.95, 100, &mut Rng::new(1)), Some((2.0, 2.0)));
+        assert_eq!(bca(&[2.0; 8], mean, 0.95, 100, &mut Random::new(1)), Some((2.0, 2.0)));
     }
 
     #[test]
     fn interval_holds_the_truth_about_95_times_in_100_also_for_skewed_units() {
-        let mut rng = Rng::new(20);
+        let mut rng = Random::new(20);
         let rounds = 1000;
         for (shape, tolerance) in [("normal", 0.02), ("skewed", 0.045)] {
             let hits = (0..rounds)

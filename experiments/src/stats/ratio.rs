@@ -4,8 +4,9 @@
 //! of means. Ratios are averaged as logarithms (2 and 1/2 average to 1), hence every estimate is a geometric mean.
 
 use super::CONFIDENCE;
-use super::bootstrap::{RESAMPLES, Rng, bca};
+use super::bootstrap::{RESAMPLES, bca};
 use super::student::t_quantile;
+use crate::random::Random;
 
 /// An estimated ratio and how well it is known.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -69,7 +70,7 @@ pub fn pooled(cells: &[Vec<(f64, f64)>], seed: u64) -> Option<Ratio> {
     let centre = mean(&means)?;
     let interval = if means.len() >= BOOTSTRAP_FROM {
         let statistic = |sample: &[f64]| mean(sample).unwrap_or(centre);
-        bca(&means, statistic, CONFIDENCE, RESAMPLES, &mut Rng::new(seed))
+        bca(&means, statistic, CONFIDENCE, RESAMPLES, &mut Random::new(seed))
     } else if means.len() >= 2 {
         let half = t_half_width(&means, centre);
         Some((centre - half, centre + half))
@@ -140,14 +141,14 @@ mod tests {
 
     /// How often the interval of `rounds` pairs holds the true ratio 0.93 when both sides share a drifting machine.
     fn coverage_of_paired(rounds: usize, seed: u64) -> f64 {
-        let mut rng = Rng::new(seed);
+        let mut rng = Random::new(seed);
         let repeats = 4000;
         let hits = (0..repeats)
             .filter(|_| {
                 let pairs: Vec<(f64, f64)> = (0..rounds)
                     .map(|_| {
                         let drift = (0.3 * normal(&mut rng)).exp();
-                        let noisy = |rng: &mut Rng| (0.05 * normal(rng)).exp();
+                        let noisy = |rng: &mut Random| (0.05 * normal(rng)).exp();
                         (0.93 * 20_000.0 * drift * noisy(&mut rng), 20_000.0 * drift * noisy(&mut rng))
                     })
                     .collect();
@@ -169,7 +170,7 @@ mod tests {
 
     #[test]
     fn pooled_interval_holds_the_typical_ratio_about_95_times_in_100_when_cells_differ() {
-        let mut rng = Rng::new(11);
+        let mut rng = Random::new(11);
         for (cells, tolerance) in [(4, 0.02), (24, 0.02)] {
             let repeats = 800;
             let hits = (0..repeats)

@@ -1,6 +1,6 @@
 //! The document root of a study: one file of real, incompressible-looking text per size.
 
-use super::order::Random;
+use crate::random::Random;
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
@@ -18,8 +18,7 @@ pub fn write(root: &Path, sizes: &[u64]) -> io::Result<()> {
         let path = root.join(&url_path(size)[1..]);
         let mut random = Random::new(size);
         let letters = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 \n";
-        let content: Vec<u8> =
-            (0..size).map(|_| letters[random.below(letters.len() as u64) as usize]).collect();
+        let content: Vec<u8> = (0..size).map(|_| letters[random.below(letters.len())]).collect();
         fs::write(&path, content)?;
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644))?;
     }

@@ -9,7 +9,7 @@ use super::plan::{self, Dropped, Plan};
 use super::progress::Progress;
 use super::results::{self, Record, Results};
 use super::round::{Bench, OTHERS_SHARE};
-use super::{StudyError, docroot, environment, shipped, summary};
+use super::{StudyError, docroot, environment, shipped};
 use crate::target::pin::{self, Cores, Pinned};
 use crate::target::{Site, Target, process};
 use std::collections::{BTreeMap, HashSet};
@@ -422,17 +422,18 @@ fn conclude(
             directory.display()
         ));
     }
-    let targets: Vec<String> = plan
-        .factors
-        .get(TARGET)
-        .and_then(|levels| serde_json::from_value(levels.clone()).ok())
-        .unwrap_or_default();
+    let table = match report {
+        Some(_) => {
+            crate::report::terminal_table(&directory).map_err(|e| StudyError::Failed(e.to_string()))?
+        }
+        None => String::new(),
+    };
     Ok(RunSummary {
         done: records.len(),
         planned: plan.runs,
         invalid,
         interrupted,
-        table: summary::table(&records, &targets),
+        table,
         directory,
         report,
         remarks,

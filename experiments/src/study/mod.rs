@@ -22,7 +22,6 @@ pub mod results;
 pub mod round;
 pub mod shipped;
 pub mod show;
-pub mod summary;
 
 pub use engine::{RunOptions, RunSummary, run};
 pub use show::{list, show};

@@ -5,6 +5,7 @@
 //! The order depends only on the study and the seed: the same two give the same order on any machine.
 
 use super::factor::{Cell, Level, TARGET};
+use crate::random::Random;
 use serde::{Deserialize, Serialize};
 
 /// One run to be made.
@@ -18,46 +19,6 @@ pub struct Planned {
     pub block: u32,
     /// Settings.
     pub cell: Cell,
-}
-
-/// SplitMix64 (Steele, Lea, Flood 2014): small, seedable with any number, and good enough to shuffle with.
-#[derive(Debug, Clone)]
-pub struct Random(u64);
-
-impl Random {
-    /// The sequence of a seed.
-    pub fn new(seed: u64) -> Random {
-        Random(seed)
-    }
-
-    /// The next 64 random bits.
-    pub fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// A number below `limit`, all equally likely: values in the uneven remainder are drawn again.
-    pub fn below(&mut self, limit: u64) -> u64 {
-        let uneven = (u64::MAX % limit + 1) % limit;
-        loop {
-            let bits = self.bits();
-            if bits <= u64::MAX - uneven {
-                return bits % limit;
-            }
-        }
-    }
-
-    /// Shuffles in place (Fisher and Yates).
-    pub fn shuffle<T>(&mut self, items: &mut [T]) {
-        for last in (1..items.len()).rev() {
-            let other =
-                usize::try_from(self.below(last as u64 + 1)).expect("at most `last`, which is a usize");
-            items.swap(last, other);
-        }
-    }
 }
 
 /// All combinations of the levels of `factors`, each once.

@@ -10,6 +10,7 @@ pub mod pin;
 pub mod process;
 pub mod ready;
 pub mod treatment;
+mod watchdog;
 
 use process::Launch;
 use std::io;

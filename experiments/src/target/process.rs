@@ -5,6 +5,7 @@
 
 use super::pin;
 use super::ready;
+use super::watchdog;
 use crate::probe::tree;
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill, killpg};
@@ -71,6 +72,7 @@ impl Server {
         let program = launch.program.display();
         let leader = spawn(launch, cpu).map_err(|error| format!("cannot run {program}: {error}"))?;
         let group = Pid::from_raw(i32::try_from(leader.id()).expect("Linux process ids fit in i32"));
+        watchdog::guard(group);
         let mut server =
             Server { leader, group, address: SocketAddr::from(([127, 0, 0, 1], 0)), gone: false };
         let deadline = Instant::now() + START_LIMIT;
@@ -161,8 +163,14 @@ impl Server {
             }
             std::thread::sleep(POLL);
         }
-        self.gone = true;
+        self.gone();
         Ok(())
+    }
+
+    /// Nothing of it is left.
+    fn gone(&mut self) {
+        self.gone = true;
+        watchdog::release(self.group);
     }
 
     /// SIGKILL to everything in the group, and waits until it is gone.
@@ -173,7 +181,7 @@ impl Server {
         while group_exists(self.group) && Instant::now() < deadline {
             std::thread::sleep(POLL);
         }
-        self.gone = true;
+        self.gone();
     }
 }
 

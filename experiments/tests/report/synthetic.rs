@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use mpmlab_experiments::stats::bootstrap::Rng;
+use mpmlab_experiments::random::Random;
 use serde_json::{Value, json};
 
 /// True speed of each target relative to prefork.
@@ -37,7 +37,7 @@ pub fn environment() -> Value {
 
 /// All rounds of the shipped study: 3 rounds of 24 blocks of 5 targets. Noise is 1 %, the machine's drift 20 %.
 pub fn rounds() -> Vec<Value> {
-    let mut rng = Rng::new(7);
+    let mut rng = Random::new(7);
     let mut rounds = Vec::new();
     for round in 1..=3 {
         for connections in [1, 64, 256] {
