@@ -9,7 +9,7 @@ use mpmlab_core::config::{Config, Environment, Listen, Source, Warning, load_int
 use mpmlab_core::server::Server;
 use mpmlab_mpm::knobs::ModelKnobs;
 use mpmlab_mpm::process::listen::Listener;
-use mpmlab_mpm::process::parent::{self, Setup};
+use mpmlab_mpm::process::parent::{self, Ended, Setup};
 use mpmlab_mpm::process::signals;
 use mpmlab_mpm::{Mpm, registry};
 use std::path::{Path, PathBuf};
@@ -112,6 +112,7 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode> {
     }
     let setup = set_up(args, read)?;
     if args.test {
+        parent::check(mpm, &setup)?;
         eprintln!("Syntax OK");
         return Ok(ExitCode::SUCCESS);
     }
@@ -125,8 +126,10 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode> {
             std::process::id()
         );
     };
-    parent::run(mpm, setup, &reload, &ready)?;
-    Ok(ExitCode::SUCCESS)
+    match parent::run(mpm, setup, &reload, &ready)? {
+        Ended::Stopped => Ok(ExitCode::SUCCESS),
+        Ended::GaveUp => Ok(ExitCode::FAILURE),
+    }
 }
 
 fn read_again(args: &ServeArgs, mpm: &dyn Mpm) -> Result<Setup> {

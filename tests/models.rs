@@ -3,6 +3,8 @@
 //! Waits have a limit only so that a broken server fails the test instead of hanging it.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod harness;
+
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::collections::BTreeSet;
@@ -525,6 +527,36 @@ fn event_sheds_kept_clients_unless_it_is_told_not_to() {
     let server = start("event", &one_worker, &["KeepAliveTimeout 300", "LabShed off"]);
     // The pause that was long enough above.
     assert!((0..3).all(|_| attempt(&server, pause)));
+}
+
+#[test]
+fn event_serves_whatever_the_worker_factor() {
+    for factor in ["1000000000", "0.001"] {
+        let server =
+            start("event", &capacity("event", 1, 2), &[&format!("AsyncRequestWorkerFactor {factor}")]);
+        server.connect().get();
+    }
+}
+
+#[test]
+fn a_pid_file_taken_over_is_said_and_left_to_its_new_owner() {
+    let shared = tempfile::tempdir().unwrap();
+    let (pid, log) = (shared.path().join("pid"), shared.path().join("log"));
+    let run = |more: &[&str]| {
+        let mut command =
+            command("event", shared.path(), &[&[&*format!("PidFile {}", pid.display())], more].concat());
+        harness::Server::spawn({
+            command.args(["--listen", "127.0.0.1:0"]);
+            command
+        })
+    };
+    let first = run(&[]);
+    let second = run(&[&format!("ErrorLog {}", log.display())]);
+    assert!(std::fs::read_to_string(&log).unwrap().contains("overwritten"));
+    drop(first);
+    assert_eq!(std::fs::read_to_string(&pid).unwrap().trim(), second.pid.to_string());
+    drop(second);
+    assert!(!pid.exists());
 }
 
 // mpm-semantics 7.9, V15.

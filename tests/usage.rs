@@ -81,6 +81,46 @@ fn serve_explains_bad_configuration() {
 }
 
 #[test]
+fn the_configuration_test_checks_accounts_and_files_as_apaches_does() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = root.path().to_str().unwrap();
+    for (directive, says) in [
+        ("User nobody-by-that-name", "nobody-by-that-name"),
+        ("ErrorLog /no/such/dir/log", "/no/such/dir/log"),
+        ("PidFile /no/such/dir/pid", "/no/such/dir/pid"),
+        ("CustomLog /no/such/dir/log common", "/no/such/dir/log"),
+    ] {
+        refused(&["serve", "-t", "--root", dir, "-c", directive], &[says]);
+    }
+}
+
+#[test]
+fn a_server_that_cannot_go_on_ends_with_status_1_and_says_why() {
+    let root = tempfile::tempdir().unwrap();
+    // Enough descriptors for the parent, too few for a child of event.
+    let line = format!(
+        "ulimit -n 8; exec {} serve --mpm event --listen 127.0.0.1:0 -c 'User root' --root {}",
+        env!("CARGO_BIN_EXE_mpmlab"),
+        root.path().display()
+    );
+    let output = Command::new("sh").args(["-c", &line]).output().unwrap();
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{err}");
+    assert!(err.contains("child ends early") && err.contains("mpmlab is exiting!"), "{err}");
+}
+
+#[test]
+fn more_addresses_than_there_is_room_for_are_refused() {
+    let root = tempfile::tempdir().unwrap();
+    let lines: String = (0..257).map(|n| format!("Listen 127.0.1.{}:0\n", n % 250 + 1)).collect();
+    let file = written(root.path(), "many.conf", lines.as_bytes());
+    for model in ["prefork", "event"] {
+        let arguments = ["serve", "--mpm", model, "--root", root.path().to_str().unwrap(), "-f", &file];
+        refused(&arguments, &["257", "256"]);
+    }
+}
+
+#[test]
 fn serve_says_who_cannot_have_the_port() {
     let root = tempfile::tempdir().unwrap();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -66,6 +66,8 @@ static CARD: Card = Card {
     },
 };
 
+/// No more events are fetched at once, whatever AsyncRequestWorkerFactor says: the rest comes with the next call.
+const MOST_EVENTS: usize = 16_384;
 /// A dying process lets nobody linger longer than this.
 const SHORT_LINGER: Duration = Duration::from_secs(2);
 
@@ -502,7 +504,8 @@ impl Post for Process<'_, '_> {
     fn listen(&self, crew: &Crew<'_, '_>) -> ExitReason {
         // Room for what Apache fetches at once: listeners, the wake-up pipe, and max(2, factor) connections per worker.
         let factor = usize::try_from(self.child.limits.async_factor).unwrap_or(1).max(2);
-        let mut ready = Ready::with_capacity(self.child.listeners.len() + self.child.threads() * factor + 2);
+        let room = self.child.threads().saturating_mul(factor).saturating_add(self.child.listeners.len() + 2);
+        let mut ready = Ready::with_capacity(room.min(MOST_EVENTS));
         for (index, listener) in self.child.listeners.iter().enumerate() {
             listener.set_nonblocking(true);
             if let Err(errno) = self.lot.watch(listener.fd(), index) {

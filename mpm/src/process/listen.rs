@@ -16,6 +16,9 @@ use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 /// (mpm-semantics 1.4). Apache's default ListenTCPDeferAccept.
 const DEFER_ACCEPT_SECONDS: i32 = 30;
 
+/// Most addresses. Prefork's signal handler must be able to reach every listener, so they stand in a table of fixed size.
+pub const MOST_LISTENERS: usize = 256;
+
 /// Why a `Listen` cannot be had.
 #[derive(Debug, thiserror::Error)]
 #[error("Listen {address}: {why}")]
@@ -98,6 +101,10 @@ pub fn open_all(
     backlog: u32,
     old: &mut Vec<Listener>,
 ) -> Result<Vec<Listener>, ListenError> {
+    if asked.len() > MOST_LISTENERS {
+        let why = format!("there may be no more than {MOST_LISTENERS} addresses; remove some");
+        return Err(ListenError { address: format!("({} addresses)", asked.len()), why });
+    }
     let mut fresh = Vec::new();
     for listen in asked.iter().filter(|listen| !old.iter().any(|l| l.asked == **listen)) {
         fresh.push(open_one(*listen, backlog)?);

@@ -24,7 +24,7 @@ use mpmlab_core::slot::Status;
 use nix::errno::Errno;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// What a configuration comes to: everything that a run, and each restart, begins with.
@@ -78,6 +78,38 @@ const FORK_PAUSE: Duration = Duration::from_secs(10);
 /// Children killed in a row that are replaced at once; more wait for the tick (5.1).
 const REPLACED_AT_ONCE: u32 = 2;
 
+/// How a server that was started came to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// It was told to.
+    Stopped,
+    /// It could not go on; the error log says why.
+    GaveUp,
+}
+
+/// Checks what can be checked without starting: accounts, logs, the place of the pid file.
+///
+/// # Errors
+/// See [`StartError`].
+pub fn check(mpm: &'static dyn Mpm, setup: &Setup) -> Result<(), StartError> {
+    prepare(mpm, &setup.server).map(drop)
+}
+
+/// The error log and the account of children, for a configuration that can be run with.
+fn prepare(mpm: &'static dyn Mpm, server: &Server) -> Result<(ErrorLog, Option<Account>), StartError> {
+    let log = open_log(mpm, server)?;
+    let account = privileges::choose(server)?;
+    privileges::check(account.as_ref(), server)?;
+    if let Some(path) = &server.config.pid_file {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        if folder.is_some_and(|folder| !folder.is_dir()) {
+            let why = "its directory does not exist".to_owned();
+            return Err(StartError::File { directive: "PidFile", path: path.clone(), why });
+        }
+    }
+    Ok((log, account))
+}
+
 /// Runs the server until it is told to stop. `reload` makes the set-up anew for a restart; `ready` is called once, when the
 /// first children are there.
 ///
@@ -88,21 +120,26 @@ pub fn run(
     setup: Setup,
     reload: &dyn Fn() -> Result<Setup, String>,
     ready: &dyn Fn(&[Listener]),
-) -> Result<(), StartError> {
+) -> Result<Ended, StartError> {
     let system = |what| move |why| StartError::System { what, why };
     // First, so that a signal during start-up is obeyed once the loop begins, and no earlier.
     signals::prepare_parent();
     let config = &setup.server.config;
     let listeners = open_all(&setup.listen, config.listen_backlog, &mut Vec::new())?;
-    let log = open_log(mpm, &setup.server)?;
-    let account = privileges::choose(&setup.server)?;
-    privileges::check(account.as_ref(), &setup.server)?;
+    let (log, account) = prepare(mpm, &setup.server)?;
     let board = Scoreboard::new(setup.limits.server_limit as usize, setup.limits.thread_limit as usize)
         .map_err(system("make the scoreboard"))?;
     let pod = Pod::new().map_err(system("make the pipe of death"))?;
     let mutex = AcceptMutex::new().map_err(system("make the accept mutex"))?;
     let pid_file = config.pid_file.clone();
     if let Some(path) = &pid_file {
+        if recorded_pid(path).is_some_and(|pid| pid != std::process::id()) {
+            let text = format!(
+                "AH00098: pid file {} overwritten -- Unclean shutdown of previous mpmlab run?",
+                path.display()
+            );
+            log.say(LogLevel::Warn, &text);
+        }
         std::fs::write(path, format!("{}\n", std::process::id())).map_err(|error| StartError::File {
             directive: "PidFile",
             path: path.clone(),
@@ -130,12 +167,14 @@ pub fn run(
     parent.start_first();
     parent.log_started();
     ready(&parent.listeners);
-    parent.watch(reload);
-    if let Some(path) = &parent.pid_file {
-        // It may be gone already: a graceful stop removes it first.
-        let _ = std::fs::remove_file(path);
-    }
-    Ok(())
+    let ended = parent.watch(reload);
+    parent.remove_pid_file();
+    Ok(ended)
+}
+
+/// The process that a pid file names.
+fn recorded_pid(path: &Path) -> Option<u32> {
+    std::fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
 fn open_log(mpm: &'static dyn Mpm, server: &Server) -> Result<ErrorLog, StartError> {
@@ -184,10 +223,23 @@ struct Parent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
     GoOn,
+    /// It was told to stop.
     Over,
+    /// It cannot go on.
+    GaveUp,
 }
 
 impl Parent {
+    /// Removes the pid file if it is still ours: a graceful stop has removed it already, and another server may have put
+    /// its own in its place.
+    fn remove_pid_file(&self) {
+        if let Some(path) = &self.pid_file
+            && recorded_pid(path) == Some(std::process::id())
+        {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+
     fn threaded(&self) -> bool {
         matches!(self.mpm.card().shape, Shape::Threads { .. })
     }
@@ -273,19 +325,20 @@ impl Parent {
         reason
     }
 
-    fn watch(&mut self, reload: &dyn Fn() -> Result<Setup, String>) {
+    fn watch(&mut self, reload: &dyn Fn() -> Result<Setup, String>) -> Ended {
         loop {
             if let Some(request) = signals::take_request() {
-                if self.obey(request, reload) == Next::Over {
-                    return;
+                match self.obey(request, reload) {
+                    Next::GoOn => continue,
+                    Next::Over => return Ended::Stopped,
+                    Next::GaveUp => return Ended::GaveUp,
                 }
-                continue;
             }
             match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
                 Ok(WaitStatus::StillAlive) | Err(_) => {}
                 Ok(status) => {
-                    if self.reap(status) == Next::Over {
-                        return;
+                    if self.reap(status) == Next::GaveUp {
+                        return Ended::GaveUp;
                     }
                     continue;
                 }
@@ -392,10 +445,13 @@ impl Parent {
                 let text = format!("Child {pid} returned a Fatal error... mpmlab is exiting!");
                 self.say(LogLevel::Alert, 50, &text);
                 self.end_all();
-                return Next::Over;
+                return Next::GaveUp;
             }
             WaitStatus::Exited(_, code) if code == ExitReason::Sick(Errno::UnknownErrno).status() => {
                 self.spawning.rate = 1;
+                // A tick may not have seen it, but who has answered a request has worked.
+                self.ever_healthy |=
+                    (0..self.board.rows()).any(|row| self.board.slots(row).any(|slot| slot.totals().0 > 0));
                 if self.threaded() && !self.ever_healthy {
                     self.say(
                         LogLevel::Alert,
@@ -404,7 +460,7 @@ impl Parent {
                          initialized successfully... mpmlab is exiting!",
                     );
                     self.end_all();
-                    return Next::Over;
+                    return Next::GaveUp;
                 }
             }
             WaitStatus::Signaled(pid, signal, _) => {

@@ -15,6 +15,7 @@
 //! script that started it (mpm-semantics 1.2).
 
 use super::fork::exit_now;
+use super::listen::MOST_LISTENERS;
 use mpmlab_core::context::Leaving;
 use nix::libc::c_int;
 use nix::sys::select::pselect;
@@ -43,7 +44,7 @@ pub enum Request {
 static REQUEST: AtomicU8 = AtomicU8::new(0);
 static LEAVING: Leaving = Leaving::new();
 static ORDERS: AtomicI32 = AtomicI32::new(-1);
-static LISTENERS: [AtomicI32; 64] = [const { AtomicI32::new(-1) }; 64];
+static LISTENERS: [AtomicI32; MOST_LISTENERS] = [const { AtomicI32::new(-1) }; MOST_LISTENERS];
 
 /// Whether this process is to end, for the threads that serve.
 pub fn leaving() -> &'static Leaving {
@@ -132,9 +133,9 @@ extern "C" fn nothing(_: c_int) {}
 /// A prefork child's handlers; unblocks them. On USR1 these listeners are closed.
 ///
 /// # Panics
-/// There are more listeners than the handler has room for.
+/// There are more listeners than [`MOST_LISTENERS`].
 pub fn prepare_prefork_child(listeners: &[RawFd]) {
-    assert!(listeners.len() <= LISTENERS.len(), "at most {} Listen addresses", LISTENERS.len());
+    assert!(listeners.len() <= MOST_LISTENERS, "open_all opens no more");
     for (place, fd) in LISTENERS.iter().zip(listeners) {
         place.store(*fd, Relaxed);
     }

@@ -2,13 +2,13 @@
 //!
 //! A request that comes while another is carried out waits its turn; Apache loses it.
 
-use super::{HOLD_OFF, Next, Parent, Setup, TICK, open_log};
+use super::{HOLD_OFF, Next, Parent, Setup, TICK, prepare};
 use crate::process::listen::{Listener, open_all};
 use crate::process::pod::{Order, Pod};
+use crate::process::reclaim;
 use crate::process::scoreboard::Scoreboard;
 use crate::process::signals::{self, Request};
 use crate::process::spare::Spawning;
-use crate::process::{privileges, reclaim};
 use mpmlab_core::config::LogLevel;
 use mpmlab_core::slot::Status;
 use nix::sys::signal::{Signal, kill};
@@ -106,9 +106,7 @@ impl Parent {
     }
 
     fn stop_gracefully(&mut self) {
-        if let Some(path) = &self.pid_file {
-            let _ = std::fs::remove_file(path);
-        }
+        self.remove_pid_file();
         self.listeners.iter().for_each(Listener::close);
         self.ask_to_finish();
         loop {
@@ -151,11 +149,11 @@ impl Parent {
             Ok(board) => self.board = board,
             Err(errno) => {
                 self.log.say(LogLevel::Alert, &format!("cannot make the scoreboard: {}", errno.desc()));
-                return Next::Over;
+                return Next::GaveUp;
             }
         }
-        if self.renew(reload) == Next::Over {
-            return Next::Over;
+        if self.renew(reload) == Next::GaveUp {
+            return Next::GaveUp;
         }
         self.spawning = Spawning::default();
         self.remaining = 0;
@@ -166,9 +164,9 @@ impl Parent {
 
     fn restart_gracefully(&mut self, reload: &dyn Fn() -> Result<Setup, String>) -> Next {
         self.ask_to_finish();
-        if self.renew(reload) == Next::Over {
+        if self.renew(reload) == Next::GaveUp {
             self.end_all();
-            return Next::Over;
+            return Next::GaveUp;
         }
         self.remaining = (self.setup.limits.start_servers.max(1) as usize).min(self.limit());
         self.spawning.hold_off = HOLD_OFF;
@@ -185,7 +183,7 @@ impl Parent {
             Ok(pod) => self.pod = pod,
             Err(errno) => {
                 self.log.say(LogLevel::Alert, &format!("cannot make the pipe of death: {}", errno.desc()));
-                return Next::Over;
+                return Next::GaveUp;
             }
         }
         if let Err(why) = self.adopt(reload) {
@@ -197,10 +195,7 @@ impl Parent {
 
     fn adopt(&mut self, reload: &dyn Fn() -> Result<Setup, String>) -> Result<(), String> {
         let mut setup = reload()?;
-        let account = privileges::choose(&setup.server)
-            .and_then(|account| privileges::check(account.as_ref(), &setup.server).map(|()| account))
-            .map_err(|error| error.to_string())?;
-        let log = open_log(self.mpm, &setup.server).map_err(|error| error.to_string())?;
+        let (log, account) = prepare(self.mpm, &setup.server).map_err(|error| error.to_string())?;
         let backlog = setup.server.config.listen_backlog;
         // A kept socket is moved over; new ones are opened before old ones are closed.
         self.listeners =
