@@ -5,17 +5,13 @@
 
 mod harness;
 
+use harness::client::Client;
+use harness::{alive, until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
-
-/// Longer nothing takes on the slowest machine, unless it is broken.
-const LIMIT: Duration = Duration::from_secs(60);
+use std::process::{Command, ExitStatus};
+use std::time::Duration;
 
 /// Longer than a worker takes from sending an answer to being idle.
 const SETTLES: Duration = Duration::from_millis(500);
@@ -53,13 +49,18 @@ every_mpm!(
     version_and_test_do_not_start_a_server,
 );
 
-/// A running server; stopped when dropped.
+/// A running server with a folder of its own.
 struct Server {
-    process: Child,
-    addresses: Vec<SocketAddr>,
-    /// Keeps the pipe of standard error open.
-    _log: BufReader<std::process::ChildStderr>,
+    server: harness::Server,
     root: tempfile::TempDir,
+}
+
+impl std::ops::Deref for Server {
+    type Target = harness::Server;
+
+    fn deref(&self) -> &harness::Server {
+        &self.server
+    }
 }
 
 fn command(mpm: &str, root: &Path, directives: &[&str]) -> Command {
@@ -69,7 +70,6 @@ fn command(mpm: &str, root: &Path, directives: &[&str]) -> Command {
     for directive in directives.iter().chain(&["User root"]) {
         command.args(["-c", directive]);
     }
-    command.stdin(Stdio::null());
     command
 }
 
@@ -83,60 +83,20 @@ impl Server {
             &["--listen", "127.0.0.1:0"]
         };
         let pid_file = format!("PidFile {}", root.path().join("pid").display());
-        let mut process = command(mpm, root.path(), &[directives, &[&pid_file]].concat())
-            .args(listen)
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut log = BufReader::new(process.stderr.take().unwrap());
-        let mut said = String::new();
-        let line = loop {
-            let mut line = String::new();
-            assert!(log.read_line(&mut line).unwrap() > 0, "the server ended: {said}");
-            if line.starts_with("listening on ") {
-                break line;
-            }
-            said += &line;
-        };
-        assert!(line.trim_end().ends_with(&format!("(mpm {mpm}, pid {})", process.id())), "{line}");
-        let addresses =
-            line.split_whitespace().filter_map(|word| word.strip_prefix("http://")?.parse().ok()).collect();
-        Server { process, addresses, _log: log, root }
-    }
-
-    fn pid(&self) -> i32 {
-        self.process.id() as i32
-    }
-
-    fn signal(&self, signal: Signal) {
-        kill(Pid::from_raw(self.pid()), signal).unwrap();
+        let mut command = command(mpm, root.path(), &[directives, &[&pid_file]].concat());
+        command.args(listen);
+        let server = harness::Server::spawn(command);
+        let ready = format!("(mpm {mpm}, pid {})", server.pid);
+        assert!(server.log().trim_end().ends_with(&ready), "{}", server.log());
+        Server { server, root }
     }
 
     fn connect(&self) -> Client {
-        Client::connect(self.addresses[0])
-    }
-
-    /// Pids of the children that live.
-    fn children(&self) -> BTreeSet<i32> {
-        let mut found = BTreeSet::new();
-        for entry in std::fs::read_dir("/proc").unwrap().flatten() {
-            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
-                continue;
-            };
-            // pid (name) state ppid ...; the name may hold anything but is followed by the last parenthesis.
-            let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { continue };
-            let mut fields = stat[stat.rfind(')').unwrap() + 1..].split_whitespace();
-            let (state, parent) = (fields.next().unwrap(), fields.next().unwrap());
-            if parent.parse() == Ok(self.pid()) && state != "Z" {
-                found.insert(pid);
-            }
-        }
-        found
+        Client::connect(self.addr)
     }
 
     fn wait(&mut self) -> ExitStatus {
-        until("the server ends", || self.process.try_wait().unwrap())
+        self.server.wait()
     }
 
     fn dash_k(&self, mpm: &str, signal: &str) {
@@ -144,132 +104,6 @@ impl Server {
         let status = command(mpm, self.root.path(), &[&pid_file]).args(["-k", signal]).status().unwrap();
         assert!(status.success());
     }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        if let Ok(None) = self.process.try_wait() {
-            self.signal(Signal::SIGTERM);
-            let _ = self.process.wait();
-        }
-    }
-}
-
-/// Asks until there is an answer.
-fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
-    let began = Instant::now();
-    loop {
-        if let Some(answer) = ask() {
-            return answer;
-        }
-        assert!(began.elapsed() < LIMIT, "waited in vain: {what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
-fn alive(pid: i32) -> bool {
-    std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
-}
-
-/// One connection, with what was read and not used yet.
-struct Client {
-    stream: TcpStream,
-    buffer: Vec<u8>,
-}
-
-impl Client {
-    fn connect(address: SocketAddr) -> Client {
-        let stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(LIMIT)).unwrap();
-        Client { stream, buffer: Vec::new() }
-    }
-
-    fn send(&mut self, text: &str) {
-        self.stream.write_all(text.as_bytes()).unwrap();
-    }
-
-    fn ask(&mut self) {
-        self.send("GET / HTTP/1.1\r\nHost: test\r\n\r\n");
-    }
-
-    /// Sends half a request: it holds whoever serves it, under every model (mpm-semantics 7.7).
-    fn hold(&mut self) {
-        self.send("GET / HTTP/1.1\r\nHost: te");
-    }
-
-    /// Sends the other half.
-    fn release(&mut self) {
-        self.send("st\r\n\r\n");
-    }
-
-    /// One whole answer, or `None` at the end of the connection.
-    fn answer(&mut self) -> Option<String> {
-        loop {
-            if let Some(answer) = self.take_answer() {
-                return Some(answer);
-            }
-            let mut chunk = [0u8; 4096];
-            match self.stream.read(&mut chunk) {
-                Ok(0) => return None,
-                Ok(got) => self.buffer.extend_from_slice(&chunk[..got]),
-                Err(error) if error.kind() == ErrorKind::ConnectionReset => return None,
-                Err(error) => panic!("no answer: {error}"),
-            }
-        }
-    }
-
-    fn take_answer(&mut self) -> Option<String> {
-        let text = String::from_utf8_lossy(&self.buffer).into_owned();
-        let head = text.find("\r\n\r\n")? + 4;
-        let length: usize = text[..head]
-            .lines()
-            .find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length: ")?.parse().ok())
-            .unwrap_or(0);
-        (self.buffer.len() >= head + length).then(|| {
-            let answer: Vec<u8> = self.buffer.drain(..head + length).collect();
-            String::from_utf8_lossy(&answer).into_owned()
-        })
-    }
-
-    fn get(&mut self) -> String {
-        self.ask();
-        let answer = self.answer().expect("an answer");
-        assert!(answer.starts_with("HTTP/1.1 "), "{answer}");
-        answer
-    }
-
-    /// Has the answer begun to arrive? Does not wait.
-    fn has_answer(&mut self) -> bool {
-        self.look() == Seen::Data
-    }
-
-    /// Has the server closed it? Does not wait. Closes this side, too, so that nobody lingers for it.
-    fn is_closed(&mut self) -> bool {
-        let closed = self.look() == Seen::Closed;
-        if closed {
-            let _ = self.stream.shutdown(std::net::Shutdown::Both);
-        }
-        closed
-    }
-
-    fn look(&mut self) -> Seen {
-        self.stream.set_nonblocking(true).unwrap();
-        let seen = match self.stream.peek(&mut [0u8]) {
-            Ok(0) => Seen::Closed,
-            Ok(_) => Seen::Data,
-            Err(error) if error.kind() == ErrorKind::WouldBlock => Seen::Nothing,
-            Err(_) => Seen::Closed,
-        };
-        self.stream.set_nonblocking(false).unwrap();
-        seen
-    }
-}
-
-#[derive(PartialEq, Eq)]
-enum Seen {
-    Nothing,
-    Data,
-    Closed,
 }
 
 /// The same capacity for every model: `processes` times `threads`, or as many processes with one.

@@ -1,12 +1,15 @@
 //! What end-to-end tests share: a running `mpmlab serve`, and a client that sends bytes and reads until the end.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
+pub mod client;
+
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Group, Pid, User};
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -14,12 +17,14 @@ use std::time::{Duration, Instant};
 pub const MPMS: [&str; 3] = ["prefork", "worker", "event"];
 
 /// Longest wait for anything that is certain to happen. Reached only by a failing test.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server under test. Dropping it stops it with SIGTERM and checks that it left no process behind.
 pub struct Server {
-    /// Where it listens.
+    /// Where it listens: the first address.
     pub addr: SocketAddr,
+    /// All of them.
+    pub addresses: Vec<SocketAddr>,
     /// The parent process.
     pub pid: i32,
     child: Child,
@@ -44,15 +49,16 @@ impl Server {
         let pid = child.id() as i32;
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
         let log = Arc::new(Mutex::new(String::new()));
-        let addr = loop {
+        let addresses: Vec<SocketAddr> = loop {
             let mut line = String::new();
             if stderr.read_line(&mut line).unwrap() == 0 {
                 let status = child.wait().unwrap();
                 panic!("the server ended ({status}) before it listened:\n{}", log.lock().unwrap());
             }
             log.lock().unwrap().push_str(&line);
-            if let Some((_, rest)) = line.split_once("listening on http://") {
-                break rest.split_whitespace().next().unwrap().parse().unwrap();
+            if let Some(rest) = line.strip_prefix("listening on ") {
+                let urls = rest.split_whitespace();
+                break urls.filter_map(|word| word.strip_prefix("http://")?.parse().ok()).collect();
             }
         };
         // Somebody must go on reading, or a talkative server would block.
@@ -62,7 +68,7 @@ impl Server {
                 sink.lock().unwrap().push_str(&format!("{line}\n"));
             }
         });
-        Server { addr, pid, child, log }
+        Server { addr: addresses[0], addresses, pid, child, log }
     }
 
     /// Everything the server has said on standard error.
@@ -71,13 +77,18 @@ impl Server {
     }
 
     /// The server's child processes.
-    pub fn children(&self) -> Vec<i32> {
+    pub fn children(&self) -> BTreeSet<i32> {
         children_of(self.pid)
     }
 
     /// Sends a signal to the parent.
     pub fn signal(&self, signal: Signal) {
         kill(Pid::from_raw(self.pid), signal).unwrap();
+    }
+
+    /// Waits for its end.
+    pub fn wait(&mut self) -> ExitStatus {
+        until("the server ends", || self.child.try_wait().unwrap())
     }
 }
 
@@ -97,7 +108,7 @@ impl Drop for Server {
             return;
         }
         assert!(ended.is_some(), "SIGTERM did not end the server:\n{}", self.log());
-        let left: Vec<_> = children.into_iter().filter(|&pid| parent_of(pid).is_some()).collect();
+        let left: Vec<_> = children.into_iter().filter(|&pid| alive(pid)).collect();
         assert!(left.is_empty(), "processes {left:?} outlived the server:\n{}", self.log());
     }
 }
@@ -116,8 +127,18 @@ pub fn within<T>(limit: Duration, mut ask: impl FnMut() -> Option<T>) -> Option<
     }
 }
 
+/// As [`within`] the longest time, and there must be an answer.
+pub fn until<T>(what: &str, ask: impl FnMut() -> Option<T>) -> T {
+    within(PATIENCE, ask).unwrap_or_else(|| panic!("waited in vain: {what}"))
+}
+
+/// Is there such a process, and has it not ended?
+pub fn alive(pid: i32) -> bool {
+    parent_of(pid).is_some()
+}
+
 /// The processes whose parent is this one.
-pub fn children_of(pid: i32) -> Vec<i32> {
+pub fn children_of(pid: i32) -> BTreeSet<i32> {
     let entries = std::fs::read_dir("/proc").unwrap();
     let pids = entries.flatten().filter_map(|e| e.file_name().to_str()?.parse().ok());
     pids.filter(|&p| parent_of(p) == Some(pid)).collect()
