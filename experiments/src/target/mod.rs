@@ -10,7 +10,7 @@ pub mod pin;
 pub mod process;
 pub mod ready;
 pub mod treatment;
-mod watchdog;
+pub(crate) mod watchdog;
 
 use process::Launch;
 use std::io;
