@@ -10,7 +10,6 @@
 //! | the statuses add up to the answered | exact |
 //! | the latency record has one sample per answered and per timed-out request | exact |
 //! | Little: connections = (time in latencies + time of requests cut by the window's edges + time outside any latency) / window | 2 % |
-//! | with failures: connections were in a request for nearly all of the window, not lost or backing off | 5 % |
 //! | the client had processor time to spare, in all and in each thread | 95 %, from half a second on |
 //! | the client's side had ports and descriptors to connect with | none |
 
@@ -48,8 +47,6 @@ pub(super) struct Facts {
 
 /// Little's law holds to this part of the connections.
 const LITTLE_TOLERANCE: f64 = 0.02;
-/// The share of the window in which connections may be out of any request once requests have failed.
-const DOWN_MAX: f64 = 0.05;
 /// A client busier than this may be what limits the throughput.
 const CPU_SHARE_MAX: f64 = 0.95;
 /// The kernel accounts processor time in ticks of up to 10 ms; in shorter windows a share of it means nothing.
@@ -110,15 +107,6 @@ pub(super) fn broken(f: &Facts) -> Vec<String> {
                 LITTLE_TOLERANCE * 100.0
             ));
         }
-    }
-    // A server that was away for a part of the window has no rate for the whole of it.
-    if f.answered > 0 && f.failed > 0 && f.outside_s > DOWN_MAX * f.connection_s {
-        broken.push(format!(
-            "connections were down for {:.0} % of the window: {} requests failed, and their connections answered nothing \
-             meanwhile, so the rate is not that of a server that was there",
-            100.0 * f.outside_s / f.connection_s,
-            f.failed
-        ));
     }
     if f.duration_s >= CPU_WINDOW_MIN_S {
         let share = f.cpu_s / (f.processors as f64 * f.duration_s);
@@ -190,19 +178,6 @@ mod tests {
         check("client saturated: its threads used 96 %", &|f| f.cpu_s = 3.84);
         check("the busiest 99 % of one", &|f| f.cpu_share_max = 0.99);
         check("ran out of ports", &|f| f.exhausted = 3);
-    }
-
-    #[test]
-    fn a_server_that_was_away_has_no_rate() {
-        // Half of the connections' time is spent in back-off; Little's law accounts for it and holds.
-        let away = Facts { outside_s: 50.0, latency_mean_s: 0.004_995, ..sound() };
-        let broken_by = broken(&away);
-        assert_eq!(broken_by.len(), 1, "{broken_by:?}");
-        assert!(broken_by[0].starts_with("connections were down for 50 % of the window: 10 requests failed"));
-        // Without a failure it is the time that reconnecting takes.
-        let churning =
-            Facts { failed: 0, errors_total: 0, timed_out: 0, samples: 10_000, started: 10_050, ..away };
-        assert_eq!(broken(&churning), Vec::<String>::new());
     }
 
     #[test]

@@ -11,7 +11,7 @@ use super::results::{self, Record, Results};
 use super::round::{Bench, OTHERS_SHARE};
 use super::{StudyError, docroot, environment, shipped};
 use crate::target::pin::{self, Cores, Pinned};
-use crate::target::{Site, Target, process, watchdog};
+use crate::target::{Site, Target, process};
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::path::PathBuf;
@@ -106,7 +106,6 @@ pub fn run(options: &RunOptions, stop: &AtomicBool) -> Result<RunSummary, StudyE
         .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o755))
         .tempdir()
         .map_err(|error| StudyError::Failed(format!("{}: {error}", std::env::temp_dir().display())))?;
-    watchdog::remove_later(scratch.path());
     let root = scratch.path().join("htdocs");
     let sizes = sizes(&study);
     fs::create_dir(&root).and_then(|()| docroot::write(&root, &sizes)).map_err(|error| {

@@ -10,7 +10,7 @@ pub mod pin;
 pub mod process;
 pub mod ready;
 pub mod treatment;
-pub(crate) mod watchdog;
+mod watchdog;
 
 use process::Launch;
 use std::io;

@@ -1,30 +1,25 @@
 //! Kills the servers of a study that was itself killed: SIGKILL and a second Ctrl-C leave no moment to clean up.
 //!
-//! A small shell process reads, from a pipe, which process groups run and which folder is for the time of the run only. When the study dies, however it dies, the kernel
-//! closes the pipe, the shell reads its end kills what is still on the list and removes the folder. Asking the kernel for a signal on the
+//! A small shell process reads, from a pipe, which process groups run. When the study dies, however it dies, the kernel
+//! closes the pipe, the shell reads its end and kills what is still on the list. Asking the kernel for a signal on the
 //! parent's death (prctl(2)) would need code between fork and exec, and would miss the server's own children.
 
 use nix::unistd::Pid;
-use std::fmt::Display;
 use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
 use std::process::{ChildStdin, Command, Stdio};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 const SCRIPT: &str = r#"
 trap '' INT TERM HUP
 all=
-folder=
 while read -r change group; do
-  if [ "$change" = d ]; then folder=$group; continue; fi
   if [ "$change" = + ]; then all="$all $group"; continue; fi
   kept=
   for one in $all; do [ "$one" = "$group" ] || kept="$kept $one"; done
   all=$kept
 done
 for one in $all; do kill -s KILL -- "-$one"; done 2>/dev/null
-[ -z "$folder" ] || rm -rf -- "$folder"
 "#;
 
 /// One for the whole process, started with its first server. `None` where no shell can be run: then only a killed study
@@ -46,19 +41,14 @@ pub(super) fn guard(group: Pid) {
     tell('+', group);
 }
 
-/// The folder is removed if this process dies, if not before.
-pub(crate) fn remove_later(folder: &Path) {
-    tell('d', folder.display());
-}
-
 /// The process group has ended and its number may come to mean somebody else.
 pub(super) fn release(group: Pid) {
     tell('-', group);
 }
 
-fn tell(change: char, what: impl Display) {
+fn tell(change: char, group: Pid) {
     if let Some(pipe) = WATCHDOG.as_ref() {
         // A watchdog that was killed cannot be told anything; the study itself goes on.
-        let _ = writeln!(pipe.lock().unwrap_or_else(PoisonError::into_inner), "{change} {what}");
+        let _ = writeln!(pipe.lock().unwrap_or_else(PoisonError::into_inner), "{change} {group}");
     }
 }
