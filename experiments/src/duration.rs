@@ -1,8 +1,11 @@
 //! Times as people type them on the command line and in study files: `500ms`, `10s`, `2m`, `1h`, or plain seconds.
 use std::time::Duration;
 
+/// The longest time accepted, a year: far beyond any run, and far from where adding it to a clock would overflow.
+pub const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
+
 /// Reads a time: a number, whole or with a decimal point, and a unit (`us`, `ms`, `s`, `m`, `h`); without a unit it
-/// is seconds, as in wrk.
+/// is seconds, as in wrk. Longer than [`LONGEST`] is refused.
 ///
 /// ```
 /// use mpmlab_experiments::duration::parse_duration;
@@ -23,7 +26,14 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         _ => return Err(refusal(text)),
     };
     let number: f64 = number.parse().map_err(|_| refusal(text))?;
-    Duration::try_from_secs_f64(number * scale).map_err(|_| format!("`{text}` is too long a time"))
+    match Duration::try_from_secs_f64(number * scale) {
+        Ok(time) if time <= LONGEST => Ok(time),
+        _ => Err(format!(
+            "`{text}` is too long a time: write at most {}h, which is {} days",
+            LONGEST.as_secs() / 3600,
+            LONGEST.as_secs() / 86_400
+        )),
+    }
 }
 
 fn refusal(text: &str) -> String {
@@ -59,6 +69,17 @@ mod tests {
             let error = parse_duration(text).expect_err(text);
             assert!(error.contains("500ms"), "{text}: {error}");
         }
-        assert!(parse_duration("99999999999999999999h").expect_err("beyond Duration").contains("too long"));
+    }
+
+    #[test]
+    fn a_year_is_the_longest_time() {
+        assert_eq!(parse_duration("8760h"), Ok(LONGEST));
+        assert_eq!(parse_duration("31536000"), Ok(LONGEST));
+        // The last two are beyond what a Duration holds, and beyond what a float holds.
+        let beyond = format!("{}s", "9".repeat(400));
+        for text in ["8760.1h", "31536001", "999999999999h", "99999999999999999999h", &beyond] {
+            let error = parse_duration(text).expect_err(text);
+            assert!(error.contains("is too long a time: write at most 8760h, which is 365 days"), "{error}");
+        }
     }
 }

@@ -7,6 +7,7 @@ pub mod interrupt;
 pub mod load;
 pub mod probe;
 pub mod random;
+pub mod reason;
 pub mod report;
 pub mod stats;
 pub mod study;

@@ -10,7 +10,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mpmlab_experiments::load::{self, Errors, LoadError, Outcome, Plan};
 use nix::libc::linger;
@@ -162,7 +162,10 @@ fn check(outcome: &Outcome, requests: u64, errors: Errors) {
     assert_eq!(outcome.started, requests + outcome.failed + outcome.in_flight);
     assert_eq!(outcome.status.values().sum::<u64>(), requests);
     let allowed = |law: &&String| {
-        law.contains("client saturated") || (requests == 0 && law.contains("no request was answered"))
+        law.contains("client saturated")
+            || (requests == 0 && law.contains("no request was answered"))
+            // A connection whose requests all fail is made to wait between them.
+            || (requests == 0 && law.contains("connections were down"))
     };
     let broken: Vec<_> = outcome.invalid_because.iter().filter(|law| !allowed(law)).collect();
     assert!(broken.is_empty(), "{broken:?}");
@@ -359,6 +362,38 @@ fn a_closed_port_costs_a_bounded_number_of_counted_attempts() {
             "{laws}"
         );
         assert!(!laws.contains("conserved") && !laws.contains("Little"), "{laws}");
+    }
+}
+
+#[test]
+fn a_server_that_goes_away_makes_the_run_invalid() {
+    for keepalive in [true, false] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let plan = Plan { keepalive, ..plan(listener.local_addr().unwrap(), 1, 2) };
+        let stop = AtomicBool::new(false);
+        let began = Instant::now();
+        let outcome = thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut open = vec![];
+                for _ in 0..2 {
+                    open.push(listener.accept().unwrap().0);
+                }
+                for stream in &mut open {
+                    for _ in 0..if keepalive { 20 } else { 1 } {
+                        read_request(stream).unwrap();
+                        hello(stream, 1);
+                    }
+                }
+                // Nobody listens any more before the kept connections end, and for longer than all before took.
+                drop((listener, open));
+                thread::sleep(4 * began.elapsed());
+                stop.store(true, Ordering::SeqCst);
+            });
+            load::run(&plan, &stop).unwrap()
+        });
+        assert!(outcome.requests >= 2 && outcome.errors.refused > 0 && !outcome.valid, "{outcome:#?}");
+        let laws = outcome.invalid_because.join("; ");
+        assert!(laws.contains("connections were down for ") && !laws.contains("Little"), "{laws}");
     }
 }
 

@@ -498,6 +498,94 @@ fn a_study_that_is_stopped_keeps_its_rounds_and_says_how_to_go_on() {
     assert_eq!((resumed.done, resumed.interrupted), (4, false));
 }
 
+/// Not a test of its own: a study that the next ones signal, which run this binary again with the variables set.
+#[test]
+fn helper_that_runs_a_study_until_it_is_signalled() {
+    let Some(directory) = std::env::var_os("MPMLAB_TEST_SIGNALLED_STUDY") else { return };
+    let target = std::env::var("MPMLAB_TEST_TARGET").unwrap();
+    let mut options = small_study(Path::new(&directory), &[target], 50);
+    options.budget = Some(Duration::from_secs(120));
+    let summary = run(&options, mpmlab_experiments::interrupt::on_interrupt()).unwrap();
+    assert!(summary.interrupted && summary.report.is_some(), "{summary:?}");
+    assert!(summary.remarks.last().unwrap().contains("resume with: "), "{summary:?}");
+}
+
+/// A study of one target in a process of its own, with a round written, and its directory of temporary files.
+fn study_to_signal(directory: &Path, target: &str) -> (Child, PathBuf) {
+    let temporary = directory.join("tmp with blanks");
+    std::fs::create_dir(&temporary).unwrap();
+    let study = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "helper_that_runs_a_study_until_it_is_signalled"])
+        .env("MPMLAB_TEST_SIGNALLED_STUDY", directory)
+        .env("MPMLAB_TEST_TARGET", target)
+        .env("TMPDIR", &temporary)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    until("the first round", || (rounds_written(directory) >= 1).then_some(()));
+    (study, temporary)
+}
+
+fn rounds_written(directory: &Path) -> usize {
+    std::fs::read_to_string(directory.join("out/results.jsonl")).unwrap_or_default().lines().count()
+}
+
+fn signal(study: &Child, signal: nix::sys::signal::Signal) {
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(study.id() as i32), signal).unwrap();
+}
+
+fn is_empty(directory: &Path) -> bool {
+    std::fs::read_dir(directory).unwrap().next().is_none()
+}
+
+#[test]
+fn a_study_that_is_killed_leaves_neither_servers_nor_temporary_files() {
+    use nix::sys::signal::Signal::{SIGCONT, SIGKILL, SIGSTOP};
+    for (target, program) in [("nginx", "nginx"), ("apache2", "apache2"), ("apache2-prefork", "apache2")] {
+        if installed(&[target]).is_empty() {
+            continue;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        // What a link in there leads to is not ours.
+        let other = directory.path().join("other");
+        std::fs::write(&other, "x").unwrap();
+        let (mut study, temporary) = study_to_signal(directory.path(), target);
+        // Held still in the middle of a round, so that what is seen running is what is running when it is killed.
+        let running = until("a running server", || {
+            signal(&study, SIGSTOP);
+            let all = tree::descendants(study.id() as i32).unwrap();
+            let is_up = all.iter().filter(|process| process.name == program).count() >= 2;
+            if !is_up {
+                signal(&study, SIGCONT);
+            }
+            is_up.then_some(all)
+        });
+        let scratch = std::fs::read_dir(&temporary).unwrap().next().unwrap().unwrap().path();
+        std::os::unix::fs::symlink(directory.path(), scratch.join("link")).unwrap();
+        signal(&study, SIGKILL);
+        study.wait().unwrap();
+        until("the end of server and watchdog", || (alive(&running) == 0).then_some(()));
+        assert!(is_empty(&temporary) && other.exists(), "{target}: {}", scratch.display());
+    }
+}
+
+#[test]
+fn a_study_that_is_terminated_ends_like_an_interrupted_one() {
+    use nix::sys::signal::Signal::{SIGHUP, SIGTERM};
+    if installed(&["nginx"]).is_empty() {
+        return;
+    }
+    for by in [SIGTERM, SIGHUP] {
+        let directory = tempfile::tempdir().unwrap();
+        let (mut study, temporary) = study_to_signal(directory.path(), "nginx");
+        signal(&study, by);
+        // The helper judges the summary.
+        assert!(study.wait().unwrap().success(), "{by}");
+        assert!(rounds_written(directory.path()) >= 1 && directory.path().join("out/report.html").is_file());
+        assert!(is_empty(&temporary), "{by}");
+    }
+}
+
 #[test]
 fn the_first_round_is_whole_however_short_the_budget_and_the_cut_is_said() {
     let targets = installed(&["nginx"]);
@@ -533,4 +621,6 @@ fn a_refused_study_leaves_no_directory() {
     options.program = "/bin/true".into();
     let error = run(&options, &NEVER).unwrap_err();
     assert_eq!(error.exit_status(), 2, "{error}");
+    let expected = format!("{}: cannot be created: not a directory; choose", out.join("below").display());
+    assert!(error.to_string().starts_with(&expected), "{error}");
 }

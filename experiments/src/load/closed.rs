@@ -73,8 +73,18 @@ struct Slot {
     /// With no latency running: since when.
     outside_since: Instant,
     opening_since: Instant,
+    /// The time outside any latency that runs now is because of failures.
+    down: bool,
     /// Failures in a row.
     failures: u32,
+}
+
+impl Slot {
+    /// A latency begins to run. Returns the time outside any that ends with it, and whether failures were the reason.
+    fn start_clock(&mut self, now: Instant) -> (Duration, bool) {
+        self.clock = Some(now);
+        (now.saturating_duration_since(self.outside_since), std::mem::take(&mut self.down))
+    }
 }
 
 impl<'a> Closed<'a> {
@@ -96,6 +106,7 @@ impl<'a> Closed<'a> {
             clock: None,
             outside_since: now,
             opening_since: now,
+            down: false,
             failures: 0,
         };
         Closed {
@@ -194,8 +205,8 @@ impl<'a> Closed<'a> {
         }
         if !self.plan.keepalive && slot.clock.is_none() {
             // Without keep-alive, connecting is part of what each request costs.
-            slot.clock = Some(now);
-            self.record.outside(now.saturating_duration_since(slot.outside_since));
+            let (time, down) = slot.start_clock(now);
+            self.record.between(time, down);
         }
         slot.generation = slot.generation.wrapping_add(1);
         slot.opening_since = now;
@@ -218,9 +229,8 @@ impl<'a> Closed<'a> {
                     }
                     slot.opened = true;
                     if slot.clock.is_none() {
-                        let now = Instant::now();
-                        slot.clock = Some(now);
-                        self.record.outside(now.saturating_duration_since(slot.outside_since));
+                        let (time, down) = slot.start_clock(Instant::now());
+                        self.record.between(time, down);
                     }
                     slot.client.send(self.request)
                 }
@@ -278,12 +288,14 @@ impl<'a> Closed<'a> {
     }
 
     /// When a slot whose request failed may go on; none is at once, as after a single lost request.
-    fn retry_at(&self, index: usize, cause: Cause, now: Instant) -> Option<Instant> {
+    fn retry_at(&mut self, index: usize, cause: Cause, now: Instant) -> Option<Instant> {
         let connecting = matches!(cause, Cause::Connect | Cause::Refused | Cause::Exhausted);
-        let failures = self.slots[index].failures;
+        let slot = &mut self.slots[index];
+        let failures = slot.failures;
         if failures <= 1 && !connecting {
             return None;
         }
+        slot.down = true;
         let wait = Duration::from_millis(1 << failures.saturating_sub(1).min(10));
         Some(now + wait.min(BACKOFF_MAX))
     }
@@ -341,7 +353,7 @@ impl<'a> Closed<'a> {
             in_flight += u64::from(slot.alive);
             match slot.clock {
                 Some(since) => edges_ns += i128::from(nanoseconds(now.saturating_duration_since(since))),
-                None => self.record.outside(now.saturating_duration_since(slot.outside_since)),
+                None => self.record.between(now.saturating_duration_since(slot.outside_since), slot.down),
             }
         }
         Ok(Report {

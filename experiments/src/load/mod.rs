@@ -27,6 +27,7 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::Pid;
 
+use crate::reason::reason;
 use closed::{Closed, Report};
 use laws::Facts;
 pub use outcome::{Errors, Latency, Mode, Outcome};
@@ -40,7 +41,7 @@ pub enum LoadError {
     #[error("{0}")]
     Plan(String),
     /// The host has no address.
-    #[error("cannot resolve `{host}`: {error}")]
+    #[error("cannot resolve `{host}`: {}", reason(error))]
     Resolve {
         /// As written in the URL.
         host: String,
@@ -48,7 +49,7 @@ pub enum LoadError {
         error: io::Error,
     },
     /// The operating system refused something the client itself needs.
-    #[error("{what}: {error}")]
+    #[error("{what}: {}", reason(error))]
     System {
         /// What was being done.
         what: &'static str,
@@ -193,6 +194,7 @@ fn conclude(plan: &Plan, reports: &[Report], processors: usize) -> Outcome {
         latency_mean_s: latency_us.mean / 1e6,
         edges_s: sum(|r| r.edges_ns as f64 / 1e9),
         outside_s: record.outside_ns as f64 / 1e9,
+        down_s: record.down_ns as f64 / 1e9,
         connection_s: sum(|r| r.connections as f64 * r.window.as_secs_f64()),
         duration_s,
         cpu_s: client_cpu_s,

@@ -38,6 +38,8 @@ pub(super) struct Record {
     /// Time connections spent outside any latency: connecting where that is not part of it, backing off, and in
     /// requests that failed at once.
     pub(super) outside_ns: u64,
+    /// Of `outside_ns`, the time because of failures (see `laws`).
+    pub(super) down_ns: u64,
 }
 
 impl Record {
@@ -61,6 +63,7 @@ impl Record {
             closed_idle_reset: 0,
             reconnected: 0,
             outside_ns: 0,
+            down_ns: 0,
         }
     }
 
@@ -101,8 +104,16 @@ impl Record {
     }
 
     /// Time of a connection that is in no latency.
-    pub(super) fn outside(&mut self, time: Duration) {
+    fn outside(&mut self, time: Duration) {
         self.outside_ns += nanoseconds(time);
+    }
+
+    /// Time of a connection that is in no latency, between requests; `down` if because of failures.
+    pub(super) fn between(&mut self, time: Duration, down: bool) {
+        self.outside(time);
+        if down {
+            self.down_ns += nanoseconds(time);
+        }
     }
 
     fn latency(&mut self, latency: Duration) {
@@ -139,6 +150,7 @@ impl Record {
         self.closed_idle_reset += other.closed_idle_reset;
         self.reconnected += other.reconnected;
         self.outside_ns += other.outside_ns;
+        self.down_ns += other.down_ns;
     }
 
     /// Latencies recorded.

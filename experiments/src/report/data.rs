@@ -4,11 +4,13 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
+use crate::reason::reason;
+
 /// Why no report could be written: one line that says what, where and what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
     /// A file of the run directory cannot be read.
-    #[error("{}: {source}; a run directory holds plan.json, environment.json and results.jsonl", path.display())]
+    #[error("{}: {}; a run directory holds plan.json, environment.json and results.jsonl", path.display(), reason(source))]
     Unreadable {
         /// The file.
         path: PathBuf,
@@ -32,7 +34,7 @@ pub enum ReportError {
         path: PathBuf,
     },
     /// An output file cannot be written.
-    #[error("{}: cannot write: {source}; nothing was left half-written", path.display())]
+    #[error("{}: cannot write: {}; nothing was left half-written", path.display(), reason(source))]
     Unwritable {
         /// The file.
         path: PathBuf,
@@ -406,7 +408,7 @@ mod tests {
         assert!(error.contains("plan.json: is not a JSON object") && !error.contains('\n'), "{error}");
         std::fs::remove_file(dir.path().join("plan.json")).unwrap();
         let error = Run::read(dir.path()).unwrap_err().to_string();
-        assert!(error.contains("plan.json: No such file") && !error.contains('\n'), "{error}");
+        assert!(error.contains("plan.json: no such file or directory;") && !error.contains('\n'), "{error}");
         let error = Run::read(directory("{}", "{}", "\n").path()).unwrap_err().to_string();
         assert!(error.contains("results.jsonl: holds no measured round") && !error.contains('\n'), "{error}");
     }

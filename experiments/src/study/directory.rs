@@ -2,6 +2,7 @@
 
 use super::engine::RunOptions;
 use super::{StudyError, clock, environment, plan, results};
+use crate::reason::reason;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -36,7 +37,11 @@ impl Directory {
         }
         let created = !path.exists();
         fs::create_dir_all(&path).map_err(|error| {
-            StudyError::Usage(format!("{}: cannot be created: {error}; choose another --out", path.display()))
+            StudyError::Usage(format!(
+                "{}: cannot be created: {}; choose another --out",
+                path.display(),
+                reason(&error)
+            ))
         })?;
         Ok(Directory { path, created })
     }
@@ -52,8 +57,9 @@ impl Directory {
         let mut text =
             serde_json::to_string_pretty(content).expect("strings, numbers and maps with text keys");
         text.push('\n');
-        fs::write(&path, text)
-            .map_err(|error| StudyError::Failed(format!("{}: cannot be written: {error}", path.display())))
+        fs::write(&path, text).map_err(|error| {
+            StudyError::Failed(format!("{}: cannot be written: {}", path.display(), reason(&error)))
+        })
     }
 
     /// A resumed run adds its circumstances to those of the first part instead of replacing them.

@@ -9,7 +9,9 @@ use super::plan::{self, Dropped, Plan};
 use super::progress::Progress;
 use super::results::{self, Record, Results};
 use super::round::{Bench, OTHERS_SHARE};
+use super::scratch::Scratch;
 use super::{StudyError, docroot, environment, shipped};
+use crate::reason::reason;
 use crate::target::pin::{self, Cores, Pinned};
 use crate::target::{Site, Target, process};
 use std::collections::{BTreeMap, HashSet};
@@ -101,15 +103,11 @@ pub fn run(options: &RunOptions, stop: &AtomicBool) -> Result<RunSummary, StudyE
     let mut results = Results::open(&directory.path)?;
 
     process::adopt_orphans();
-    let scratch = tempfile::Builder::new()
-        .prefix("mpmlab-study-")
-        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o755))
-        .tempdir()
-        .map_err(|error| StudyError::Failed(format!("{}: {error}", std::env::temp_dir().display())))?;
+    let scratch = Scratch::create()?;
     let root = scratch.path().join("htdocs");
     let sizes = sizes(&study);
     fs::create_dir(&root).and_then(|()| docroot::write(&root, &sizes)).map_err(|error| {
-        StudyError::Failed(format!("{}: {error}; make room for the test files", root.display()))
+        StudyError::Failed(format!("{}: {}; make room for the test files", root.display(), reason(&error)))
     })?;
     let server_cores = if cores.server.is_some() { 1 } else { allowed.len().max(1) };
     let bench = Bench { root: &root, scratch: scratch.path(), cores, server_cores, stop };

@@ -4,6 +4,7 @@ use super::StudyError;
 use super::engine::Chosen;
 use super::file::{self, Study};
 use super::order::{Planned, schedule};
+use crate::reason::reason;
 use crate::target::{Site, treatment};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -119,8 +120,9 @@ impl Plan {
     pub fn of_earlier_run(directory: &Path, study: &Study) -> Result<Plan, StudyError> {
         let path = directory.join(FILE_NAME);
         let usage = |what: String| StudyError::Usage(format!("{}: {what}", path.display()));
-        let text = std::fs::read_to_string(&path)
-            .map_err(|error| usage(format!("{error}; there is no run to resume, leave out --resume")))?;
+        let text = std::fs::read_to_string(&path).map_err(|error| {
+            usage(format!("{}; there is no run to resume, leave out --resume", reason(&error)))
+        })?;
         let plan: Plan = serde_json::from_str(&text)
             .map_err(|error| usage(format!("is not a plan of this version: {error}")))?;
         if plan.study.name != study.name {

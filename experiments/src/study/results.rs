@@ -2,6 +2,7 @@
 
 use super::StudyError;
 use super::factor::Cell;
+use crate::reason::reason;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::fs::{File, OpenOptions};
@@ -50,7 +51,7 @@ impl Results {
         let bytes = match std::fs::read(&path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-            Err(error) => return Err(usage(format!("cannot be read: {error}"))),
+            Err(error) => return Err(usage(format!("cannot be read: {}", reason(&error)))),
         };
         let (earlier, whole) = read(&bytes).map_err(usage)?;
         let open = || -> io::Result<File> {
@@ -60,8 +61,8 @@ impl Results {
             }
             Ok(file)
         };
-        let file =
-            open().map_err(|error| usage(format!("cannot be written: {error}; choose another --out")))?;
+        let file = open()
+            .map_err(|error| usage(format!("cannot be written: {}; choose another --out", reason(&error))))?;
         Ok(Results { file, path, earlier })
     }
 
@@ -77,8 +78,9 @@ impl Results {
                 let _ = self.file.set_len(length);
             }
             StudyError::Failed(format!(
-                "{}: cannot be written: {error}; the rounds before are kept, make room and go on with --resume",
-                self.path.display()
+                "{}: cannot be written: {}; the rounds before are kept, make room and go on with --resume",
+                self.path.display(),
+                reason(&error)
             ))
         })
     }

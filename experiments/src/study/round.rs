@@ -5,6 +5,7 @@ use super::factor::{self, Cell};
 use super::{clock, docroot};
 use crate::load;
 use crate::probe::{cpu, memory};
+use crate::reason::reason;
 use crate::target::pin::Cores;
 use crate::target::process::Server;
 use crate::target::{Site, Target};
@@ -59,7 +60,7 @@ impl Bench<'_> {
     /// Starts `target` in a fresh directory. Tried twice, since a port that was free may be taken a moment later.
     fn start(&self, target: &dyn Target, size: u64) -> Result<(Server, tempfile::TempDir), String> {
         let attempt = || -> Result<(Server, tempfile::TempDir), String> {
-            let here = |error: io::Error| format!("{}: {error}", self.scratch.display());
+            let here = |error: io::Error| format!("{}: {}", self.scratch.display(), reason(&error));
             let scratch =
                 tempfile::Builder::new().prefix("server-").tempdir_in(self.scratch).map_err(here)?;
             // Servers started by root write here as root but read as somebody else.
@@ -86,7 +87,7 @@ impl Bench<'_> {
         for &size in sizes {
             let path = docroot::url_path(size);
             let answer = crate::target::ready::fetch(server.address(), &path)
-                .map_err(|error| format!("{path} was not answered: {error}"))?;
+                .map_err(|error| format!("{path} was not answered: {}", reason(&error)))?;
             if answer.status != 200 || usize::try_from(size) != Ok(answer.body) {
                 let (status, body) = (answer.status, answer.body);
                 return Err(format!(

@@ -3,6 +3,7 @@
 use super::StudyError;
 use super::file::{self, Study};
 use super::nearest::nearest;
+use crate::reason::reason;
 use std::path::Path;
 
 /// Name and text.
@@ -21,7 +22,7 @@ pub fn load(name: &str) -> Result<Study, StudyError> {
     let path = Path::new(name);
     if path.exists() {
         let text = std::fs::read_to_string(path)
-            .map_err(|error| StudyError::Usage(format!("{name}: cannot be read: {error}")))?;
+            .map_err(|error| StudyError::Usage(format!("{name}: cannot be read: {}", reason(&error))))?;
         return file::parse(name, &text);
     }
     let names: Vec<&str> = SHIPPED.iter().map(|(name, _)| *name).collect();

@@ -10,8 +10,9 @@ pub mod pin;
 pub mod process;
 pub mod ready;
 pub mod treatment;
-mod watchdog;
+pub(crate) mod watchdog;
 
+use crate::reason::reason;
 use process::Launch;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -84,7 +85,7 @@ pub(crate) fn first_line(program: &Path, argument: &str) -> Result<String, Strin
         .arg(argument)
         .stdin(std::process::Stdio::null())
         .output()
-        .map_err(|error| format!("cannot run {}: {error}", program.display()))?;
+        .map_err(|error| format!("cannot run {}: {}", program.display(), reason(&error)))?;
     let text = [output.stdout, output.stderr].concat();
     let line = String::from_utf8_lossy(&text).lines().next().unwrap_or_default().trim().to_owned();
     if output.status.success() { Ok(line) } else { Err(format!("{} {argument}: {line}", program.display())) }

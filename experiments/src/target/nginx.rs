@@ -26,7 +26,8 @@ impl Nginx {
             rest.into_iter().partition(|(name, _)| name == "worker_connections");
         let mut text = String::new();
         let mut line = |line: String| writeln!(text, "{line}").expect("writing to a String cannot fail");
-        line(format!("daemon off;\npid {scratch}/pid;\nerror_log {scratch}/error.log warn;"));
+        // In quotes: the place for temporary files may have blanks in its name.
+        line(format!("daemon off;\npid \"{scratch}/pid\";\nerror_log \"{scratch}/error.log\" warn;"));
         main.iter().for_each(|(name, value)| line(format!("{name} {value};")));
         line("events {".to_owned());
         events.iter().for_each(|(name, value)| line(format!("  {name} {value};")));
@@ -36,11 +37,11 @@ impl Nginx {
             line("  include /etc/nginx/mime.types;".to_owned());
         }
         for kind in ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"] {
-            line(format!("  {kind}_temp_path {scratch}/{kind};"));
+            line(format!("  {kind}_temp_path \"{scratch}/{kind}\";"));
         }
         let (root, backlog) = (site.root.display(), treatment::BACKLOG);
         line(format!(
-            "  server {{ listen {address} backlog={backlog}; server_name localhost; root {root}; }}\n}}"
+            "  server {{ listen {address} backlog={backlog}; server_name localhost; root \"{root}\"; }}\n}}"
         ));
         text
     }

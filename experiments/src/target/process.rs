@@ -7,12 +7,14 @@ use super::pin;
 use super::ready;
 use super::watchdog;
 use crate::probe::tree;
+use crate::reason::reason;
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use std::ffi::OsString;
 use std::fs::{self, File};
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
@@ -70,11 +72,14 @@ impl Server {
     /// Starts the server on `cpu` and waits until it answers and its pool is complete. The error is one line.
     pub fn start(launch: &Launch, cpu: Option<usize>, interrupted: &AtomicBool) -> Result<Server, String> {
         let program = launch.program.display();
-        let leader = spawn(launch, cpu).map_err(|error| format!("cannot run {program}: {error}"))?;
+        let cannot = |error| format!("cannot run {program}: {}", reason(&error));
+        let mut leader = spawn(launch, cpu).map_err(cannot)?;
+        let gate = leader.stdin.take();
         let group = Pid::from_raw(i32::try_from(leader.id()).expect("Linux process ids fit in i32"));
         watchdog::guard(group);
         let mut server =
             Server { leader, group, address: SocketAddr::from(([127, 0, 0, 1], 0)), gone: false };
+        gate.expect("it was spawned with a pipe").write_all(b"go\n").map_err(cannot)?;
         let deadline = Instant::now() + START_LIMIT;
         let mut known = match launch.announces {
             Announces::Knows(address) => Some(address),
@@ -209,14 +214,20 @@ fn group_exists(group: Pid) -> bool {
     killpg(group, None) != Err(Errno::ESRCH)
 }
 
-/// Starts the process from a thread that is on `cpu`: affinity is inherited across fork and exec, and the caller's own
+/// Becomes the server as soon as a line says so, and ends if none comes.
+const GATE: &str = r#"read -r go && exec "$0" "$@" </dev/null"#;
+
+/// Starts the process, which waits for a line on its standard input before it becomes the server: were the study killed
+/// before the watchdog knows of the server, the server would stay. From a thread that is on `cpu`: affinity is inherited across fork and exec, and the caller's own
 /// stays as it is, without any code between fork and exec.
 fn spawn(launch: &Launch, cpu: Option<usize>) -> std::io::Result<Child> {
     let log = File::create(&launch.log)?;
-    let mut command = Command::new(&launch.program);
+    let mut command = Command::new("/bin/sh");
     command
+        .args(["-c", GATE])
+        .arg(&launch.program)
         .args(&launch.arguments)
-        .stdin(Stdio::null())
+        .stdin(Stdio::piped())
         .stdout(Stdio::from(log.try_clone()?))
         .stderr(Stdio::from(log))
         .process_group(0)
@@ -259,7 +270,28 @@ fn last_words(launch: &Launch) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::announced;
+    use super::*;
+
+    #[test]
+    fn a_server_whose_study_is_killed_before_it_is_guarded_never_runs() {
+        let directory = tempfile::tempdir().expect("a temporary directory can be made");
+        let launch = Launch {
+            program: "echo".into(),
+            arguments: vec!["it".into(), "runs".into()],
+            announces: Announces::OnStderr,
+            processes: 1,
+            log: directory.path().join("log"),
+            more_logs: Vec::new(),
+            probe_path: "/".to_owned(),
+        };
+        for (line, expected) in [("", ""), ("go\n", "it runs\n")] {
+            let mut child = spawn(&launch, None).expect("a shell can be run");
+            // Dropped at the end of the statement, as by the death of the study.
+            child.stdin.take().expect("it has a pipe").write_all(line.as_bytes()).expect("it is read");
+            assert_eq!(child.wait().expect("it ends").success(), !line.is_empty());
+            assert_eq!(fs::read_to_string(&launch.log).expect("it was made"), expected);
+        }
+    }
 
     #[test]
     fn the_ready_line_is_read_only_once_it_is_whole() {
