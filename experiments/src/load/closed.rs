@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags, EpollTimeout};
-use nix::sys::resource::{UsageWho, getrusage};
+use nix::time::{ClockId, clock_gettime};
 
 use super::client::{Cause, Client, Happened, Phase};
 use super::plan::Plan;
@@ -382,9 +382,8 @@ fn token(index: usize, generation: u32) -> u64 {
     u64::from(generation) << 32 | index as u64
 }
 
-/// User and system time of the calling thread.
+/// Processor time of the calling thread, to the nanosecond: getrusage(2) is allowed to count in ticks.
 fn thread_cpu() -> nix::Result<Duration> {
-    let usage = getrusage(UsageWho::RUSAGE_THREAD)?;
-    let total = usage.user_time() + usage.system_time();
-    Ok(Duration::from_micros(total.tv_sec().unsigned_abs() * 1_000_000 + total.tv_usec().unsigned_abs()))
+    let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)?;
+    Ok(Duration::new(time.tv_sec().unsigned_abs(), u32::try_from(time.tv_nsec()).unwrap_or(0)))
 }
