@@ -1,7 +1,7 @@
 //! The `knobs!` table: each mechanism one row, and the core's own rows.
 //!
 //! A row says a knob's name, its values, its default, the directive that sets it, what it is and what it should change.
-//! From the row come the directive, `--set NAME=VALUE`, the factor of a study and the line of `mpmlab mechanisms`. Other
+//! From the row come the directive, `--set NAME=VALUE`, and the line of `mpmlab mechanisms`. Other
 //! crates declare their rows with the same macro in a type of their own; [`super::load`] takes them as [`KnobSink`]s, so
 //! that the core never names a mechanism that it does not know.
 
@@ -33,6 +33,10 @@ impl KnobRow {
     pub fn allowed(&self) -> String {
         match (self.range, self.levels.split_last()) {
             (Some((least, greatest)), _) => format!("a whole number from {least} to {greatest}"),
+            // Levels that are lists themselves are examples.
+            (None, _) if self.levels.iter().any(|level| level.contains(',')) => {
+                format!("a list, for example: {}", self.levels.join("; "))
+            }
             (None, Some((last, rest))) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
             (None, _) => self.levels.concat(),
         }
@@ -113,7 +117,7 @@ impl KnobValue for u32 {
 pub enum Profile {
     /// Calls and hand-offs as Apache 2.4 makes them; the default of prefork, worker and event.
     Apache,
-    /// The fewest calls and hand-offs; the default of reactor.
+    /// The fewest calls and hand-offs.
     Lean,
 }
 

@@ -143,6 +143,9 @@ fn price(summary: &Summary) -> Option<String> {
     (!parts.is_empty()).then(|| format!("In that setting, {}.", parts.join("; ")))
 }
 
+/// A round is called disturbed when other processes took more of the server's core than this.
+const DISTURBED: f64 = 0.1;
+
 fn trouble(analysis: &Analysis<'_>, summary: &Summary) -> String {
     let rounds = &analysis.run.rounds;
     let mut text = match summary.planned {
@@ -164,6 +167,15 @@ fn trouble(analysis: &Analysis<'_>, summary: &Summary) -> String {
             if invalid == 1 { "is" } else { "are" }
         ),
     });
+    let disturbed = rounds.iter().filter(|round| round.metric("others_cpu_share") > Some(DISTURBED)).count();
+    if disturbed > 0 {
+        text.push_str(&format!(
+            "; in {} other processes took more than {:.0} % of the server's core, so that their times are noisy (repeat the \
+             run on a quiet machine)",
+            words::count(disturbed, "round"),
+            DISTURBED * 100.0
+        ));
+    }
     let errors: f64 = rounds.iter().filter_map(|round| round.metric("errors")).sum();
     let requests: f64 = rounds.iter().filter_map(|round| round.metric("requests")).sum();
     let mut causes: BTreeMap<&str, f64> = BTreeMap::new();

@@ -99,7 +99,7 @@ pub fn summarize(analysis: &Analysis<'_>) -> Summary {
 pub fn ratio_text(ratio: &Ratio) -> String {
     let estimate = words::ratio(ratio.estimate);
     match ratio.interval {
-        Some((low, high)) => format!("{estimate} ({}–{})", words::ratio(low), words::ratio(high)),
+        Some((low, high)) => format!("{estimate} ({}–{})", words::bound(low), words::bound(high)),
         None => format!("{estimate} (no interval)"),
     }
 }

@@ -134,6 +134,17 @@ pub fn ratio(value: f64) -> String {
     }
 }
 
+/// An interval's end. One that is not 1 must not read as 1: what the interval shows hangs on it.
+pub fn bound(value: f64) -> String {
+    match ratio(value) {
+        text if text == "1.00" && value != 1.0 => {
+            let finer = format!("{value:.3}");
+            if finer == "1.000" { if value < 1.0 { "<1".to_owned() } else { ">1".to_owned() } } else { finer }
+        }
+        text => text,
+    }
+}
+
 /// "1 round", "3 rounds".
 pub fn count(n: usize, noun: &str) -> String {
     if n == 1 { format!("1 {noun}") } else { format!("{} {noun}s", thousands(n as f64)) }

@@ -18,8 +18,7 @@ pub fn list() -> String {
     for (name, content) in shipped::SHIPPED {
         let study = file::parse(name, content).expect("shipped studies are tested to be sound");
         let time = minutes(study.budget);
-        writeln!(text, "{name:<12} {}\n{:12} takes at most {time}", study.question, "")
-            .expect("String grows");
+        writeln!(text, "{name}\n    {}\n    takes at most {time}", study.question).expect("String grows");
     }
     text
 }

@@ -91,8 +91,9 @@ impl Model {
 pub fn notes() -> Vec<String> {
     vec![
         format!(
-            "Every server has the same document root and limits: {MAX_REQUEST_WORKERS} request workers \
-             (threads by {THREADS_PER_CHILD} per process), KeepAliveTimeout {KEEP_ALIVE_TIMEOUT_S} s, \
+            "mpmlab and Apache get the same directives: {MAX_REQUEST_WORKERS} request workers \
+             (threads by {THREADS_PER_CHILD} per process), files mapped and written. nginx has one loop per core and sends \
+             files with sendfile, as Debian ships it. All have the same document root, KeepAliveTimeout {KEEP_ALIVE_TIMEOUT_S} s, \
              {} requests per kept connection, no access log, no .htaccess files.",
             MAX_KEEP_ALIVE_REQUESTS + 1
         ),
