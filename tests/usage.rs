@@ -81,6 +81,22 @@ fn serve_explains_bad_configuration() {
 }
 
 #[test]
+fn a_root_that_children_cannot_read_is_refused() {
+    use std::os::unix::fs::PermissionsExt;
+    let root = tempfile::tempdir().unwrap();
+    let locked = root.path().join("locked");
+    std::fs::create_dir(&locked).unwrap();
+    std::fs::set_permissions(&locked, std::fs::Permissions::from_mode(0o000)).unwrap();
+    // Started as root, it is the children's account that cannot read; otherwise it is the caller's.
+    let says = if nix::unistd::geteuid().is_root() { "cannot read it" } else { "permission denied" };
+    refused(
+        &["serve", "--listen", "127.0.0.1:0", "--root", locked.to_str().unwrap()],
+        &["DocumentRoot", says],
+    );
+    std::fs::set_permissions(&locked, std::fs::Permissions::from_mode(0o700)).unwrap();
+}
+
+#[test]
 fn the_configuration_test_checks_accounts_and_files_as_apaches_does() {
     let root = tempfile::tempdir().unwrap();
     let dir = root.path().to_str().unwrap();
