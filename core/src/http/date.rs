@@ -1,7 +1,7 @@
 //! HTTP dates (RFC 9110 section 5.6.7): writing the one form, reading all three as leniently as Apache, and a clock that
 //! formats the Date header once a second.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Wall clock of one thread. Reading it costs no system call (vDSO); formatting happens when the second changes.
 #[derive(Debug)]
@@ -59,11 +59,6 @@ impl Clock {
     /// The last tick as text for the Date header.
     pub fn date(&self) -> &str {
         self.text.as_str()
-    }
-
-    /// A monotonic reading for measuring durations.
-    pub fn instant(&self) -> Instant {
-        Instant::now()
     }
 }
 
