@@ -240,8 +240,9 @@ impl Parent {
         }
     }
 
+    /// Do children hear orders through the pipe of death at any time? (prefork's do by signals, or between connections.)
     fn threaded(&self) -> bool {
-        matches!(self.mpm.card().shape, Shape::Threads { .. })
+        self.mpm.card().shape != Shape::Processes
     }
 
     fn limit(&self) -> usize {
@@ -367,8 +368,11 @@ impl Parent {
         }
         let view = View { board: &self.board, limits: &self.setup.limits };
         if self.threaded() && !self.ever_healthy {
-            let threads = self.setup.limits.threads_per_child as usize;
-            self.ever_healthy = view.rows().iter().any(|row| {
+            let threads = match self.mpm.card().shape {
+                Shape::Acceptor => 0,
+                _ => self.setup.limits.threads_per_child as usize,
+            };
+            self.ever_healthy = view.rows().iter().filter(|row| row.present && !row.quiescing).any(|row| {
                 row.threads.iter().filter(|s| **s >= Status::Ready && **s != Status::Graceful).count()
                     >= threads
             });
