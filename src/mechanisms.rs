@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Parser;
 use mpmlab_core::config::clamp::Shape;
-use mpmlab_core::config::knobs::{CoreKnobs, KnobRow};
+use mpmlab_core::config::knobs::{CoreKnobs, KnobRow, Profile};
 use mpmlab_core::connection::step::ConnState;
 use mpmlab_mpm::Card;
 use mpmlab_mpm::knobs::ModelKnobs;
@@ -48,6 +48,10 @@ fn as_text(cards: &[&Card], tables: &[&[KnobRow]]) -> String {
         if !faithful.is_empty() {
             line(&mut text, "              ", &format!("sets {}", faithful.join(" ")));
         }
+        if !card.obeys.is_empty() {
+            line(&mut text, "              ", &format!("of its own: {}", card.obeys.join(" ")));
+        }
+        line(&mut text, "              ", &format!("default profile {}", profile(card)));
         for deviation in card.deviations {
             line(&mut text, "              ", &format!("unlike Apache: {deviation}"));
         }
@@ -71,17 +75,26 @@ fn line(text: &mut String, indent: &str, what: &str) {
 fn holds(card: &Card) -> String {
     let parked: Vec<&str> =
         ConnState::ALL.into_iter().filter(|&state| card.parks.holds(state)).map(ConnState::name).collect();
-    let holder = holder(card);
+    let holder = card.holder;
     if parked.is_empty() {
         return format!("a {holder} in every state");
     }
     format!("a {holder}, but nothing in: {}", parked.join(", "))
 }
 
-fn holder(card: &Card) -> &'static str {
+fn profile(card: &Card) -> &'static str {
+    match card.profile {
+        Profile::Apache => "apache",
+        Profile::Lean => "lean",
+    }
+}
+
+/// Which directives give it its size: the shape's name for programs, tests and studies.
+fn shape(card: &Card) -> &'static str {
     match card.shape {
-        Shape::Processes => "process",
-        Shape::Threads { .. } => "thread",
+        Shape::Processes => "processes",
+        Shape::Threads { .. } => "threads",
+        Shape::Acceptor => "acceptor",
     }
 }
 
@@ -96,7 +109,7 @@ fn as_json(cards: &[&Card], tables: &[&[KnobRow]]) -> Value {
     let models: Vec<Value> = cards
         .iter()
         .map(|card| {
-            let held = |state: ConnState| if card.parks.holds(state) { "nothing" } else { holder(card) };
+            let held = |state: ConnState| if card.parks.holds(state) { "nothing" } else { card.holder };
             let holds: serde_json::Map<String, Value> = ConnState::ALL
                 .into_iter()
                 .map(|state| (state.name().to_owned(), held(state).into()))
@@ -106,6 +119,9 @@ fn as_json(cards: &[&Card], tables: &[&[KnobRow]]) -> Value {
             json!({
                 "name": card.name,
                 "sentence": card.sentence,
+                "shape": shape(card),
+                "profile": profile(card),
+                "obeys": card.obeys,
                 "holds": holds,
                 "faithful": faithful,
                 "deviations": card.deviations,
@@ -163,6 +179,14 @@ mod tests {
                     "{name}={value}: the card names a knob and a value of it"
                 );
             }
+        }
+    }
+
+    #[test]
+    fn every_knob_of_the_models_is_obeyed_by_one() {
+        for row in ModelKnobs::ROWS {
+            let obeyed = MODELS.iter().any(|model| model.card().obeys.contains(&row.name));
+            assert!(obeyed, "{}: write it into `obeys` of the card of the model that it switches", row.name);
         }
     }
 

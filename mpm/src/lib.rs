@@ -81,6 +81,13 @@ pub struct Card {
     pub messages: Messages,
 }
 
+impl Card {
+    /// Does a knob mean anything to the model? Those of the core mean something to all.
+    pub fn knows(&self, knob: &str) -> bool {
+        ModelKnobs::ROWS.iter().all(|row| row.name != knob) || self.obeys.contains(&knob)
+    }
+}
+
 /// Numbers (AHnnnnn) of a model's log messages.
 #[derive(Debug, Clone, Copy)]
 #[allow(missing_docs, reason = "each is the number of the message that process/parent.rs writes out")]
