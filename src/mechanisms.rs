@@ -5,7 +5,6 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Parser;
-use mpmlab_core::config::clamp::Shape;
 use mpmlab_core::config::knobs::{CoreKnobs, KnobRow, Profile};
 use mpmlab_core::connection::step::ConnState;
 use mpmlab_mpm::Card;
@@ -89,15 +88,6 @@ fn profile(card: &Card) -> &'static str {
     }
 }
 
-/// Which directives give it its size: the shape's name for programs, tests and studies.
-fn shape(card: &Card) -> &'static str {
-    match card.shape {
-        Shape::Processes => "processes",
-        Shape::Threads { .. } => "threads",
-        Shape::Acceptor => "acceptor",
-    }
-}
-
 fn values(row: &KnobRow) -> String {
     match row.range {
         Some((least, greatest)) => format!("{least}..{greatest}"),
@@ -119,7 +109,7 @@ fn as_json(cards: &[&Card], tables: &[&[KnobRow]]) -> Value {
             json!({
                 "name": card.name,
                 "sentence": card.sentence,
-                "shape": shape(card),
+                "shape": card.shape.name(),
                 "profile": profile(card),
                 "obeys": card.obeys,
                 "holds": holds,

@@ -39,6 +39,15 @@ impl Shape {
     pub const WORKER: Shape = Shape::Threads { max_thread_limit: 20_000, ids: Ids::Worker };
     /// As event reads them.
     pub const EVENT: Shape = Shape::Threads { max_thread_limit: 100_000, ids: Ids::Event };
+
+    /// One word for it, for programs that read lists of models.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Shape::Processes => "processes",
+            Shape::Threads { .. } => "threads",
+            Shape::Acceptor => "acceptor",
+        }
+    }
 }
 
 /// What a model runs with. `min_spare` and `max_spare` are processes for [`Shape::Processes`], threads otherwise.
