@@ -39,7 +39,7 @@ pub fn run(child: &Child<'_>, orders: &Orders, hands: &mut dyn Hands) -> ExitRea
     let mut free: Vec<usize> = (0..room).rev().collect();
     let mut left = child.budget();
     let mut outcome = ExitReason::Finished;
-    let (mut told, mut turn) = (false, 0);
+    let (mut told, mut turn, mut shown) = (false, 0, None);
     loop {
         for column in hands.ended() {
             child.slot(column).set(Status::Dead);
@@ -60,8 +60,10 @@ pub fn run(child: &Child<'_>, orders: &Orders, hands: &mut dyn Hands) -> ExitRea
         if stopping && free.len() == room {
             return outcome;
         }
+        let next = if stopping { None } else { free.last().copied() };
+        show(child, std::mem::replace(&mut shown, next), next);
         // Taken in turn, so that none of several listeners is preferred.
-        let count = if stopping || free.is_empty() { 0 } else { child.listeners.len() };
+        let count = next.map_or(0, |_| child.listeners.len());
         turn += 1;
         let chosen = |index: usize| &child.listeners[(turn + index) % count];
         let fds: Vec<_> = (0..count).map(|index| chosen(index).fd()).collect();
@@ -72,6 +74,7 @@ pub fn run(child: &Child<'_>, orders: &Orders, hands: &mut dyn Hands) -> ExitRea
                 Accepted::Connection(fresh) => {
                     left = left.map(|n| n - 1);
                     let column = free.pop().expect("listeners are looked at only while a column is free");
+                    shown = None;
                     child.slot(column).set(Status::Starting);
                     hands.start(column, fresh).inspect_err(|_| {
                         child.slot(column).set(Status::Dead);
@@ -94,6 +97,20 @@ pub fn run(child: &Child<'_>, orders: &Orders, hands: &mut dyn Hands) -> ExitRea
         if let Err(errno) = failed {
             outcome = sick(child, errno);
         }
+    }
+}
+
+/// Who accepts is seen as ready, in the column of whoever it will start next.
+fn show(child: &Child<'_>, before: Option<usize>, now: Option<usize>) {
+    if before == now {
+        return;
+    }
+    if let Some(column) = before {
+        child.slot(column).set(Status::Dead);
+    }
+    if let Some(column) = now {
+        child.slot(column).claim(std::process::id() as i32, child.generation);
+        child.slot(column).set(Status::Ready);
     }
 }
 
