@@ -245,6 +245,12 @@ impl Parent {
         self.mpm.card().shape != Shape::Processes
     }
 
+    /// Is there one child that accepts for all? Then nobody accepts from its end to the next one's start, and no tick is
+    /// waited for. A pool has others meanwhile, and Apache's way is to wait.
+    fn has_one_acceptor(&self) -> bool {
+        self.mpm.card().shape == Shape::Acceptor
+    }
+
     fn limit(&self) -> usize {
         (self.setup.limits.limit.max(1) as usize).min(self.board.rows())
     }
@@ -377,6 +383,12 @@ impl Parent {
                     >= threads
             });
         }
+        self.decide();
+    }
+
+    /// Does what the model decides.
+    fn decide(&mut self) {
+        let view = View { board: &self.board, limits: &self.setup.limits };
         let plan = self.mpm.maintain(&view, &mut self.spawning);
         if let Some(note) = plan.note {
             self.report(note);
@@ -484,6 +496,8 @@ impl Parent {
             } else {
                 self.say(LogLevel::Warn, numbers.killed_successively, "children are killed successively!");
             }
+        } else if self.has_one_acceptor() && matches!(status, WaitStatus::Exited(_, 0)) {
+            self.decide();
         }
         Next::GoOn
     }
