@@ -120,14 +120,48 @@ fn sick(child: &Child<'_>, errno: Errno) -> ExitReason {
     ExitReason::Sick(errno)
 }
 
-/// The parent's decision: there is one acceptor of the running generation, which grows and shrinks by itself.
+/// The parent's decision: for each bucket of listeners (normally there is one) there is one acceptor of the running
+/// generation, which grows and shrinks by itself.
 pub fn maintain(view: &View<'_>) -> SpawnPlan {
-    let rows = view.rows();
-    if rows.iter().any(|row| row.present && row.current && !row.quiescing) {
-        return SpawnPlan::default();
+    let (rows, buckets) = (view.rows(), usize::try_from(view.limits.buckets).unwrap_or(1).max(1));
+    let mut plan = SpawnPlan::default();
+    for bucket in 0..buckets {
+        let mut own = rows.iter().enumerate().skip(bucket).step_by(buckets);
+        if own.clone().any(|(_, row)| row.present && row.current && !row.quiescing) {
+            continue;
+        }
+        match own.find(|(_, row)| !row.present) {
+            Some((row, _)) => plan.start.push(row),
+            None => plan.note = Some(Note::ScoreboardFull),
+        }
     }
-    match rows.iter().position(|row| !row.present) {
-        Some(row) => SpawnPlan { start: vec![row], ..SpawnPlan::default() },
-        None => SpawnPlan { note: Some(Note::ScoreboardFull), ..SpawnPlan::default() },
+    plan
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::scoreboard::Scoreboard;
+    use mpmlab_core::config::MpmDirectives;
+    use mpmlab_core::config::clamp::{Shape, resolve};
+
+    #[test]
+    fn there_is_one_acceptor_for_each_bucket() {
+        let board = Scoreboard::new(4, 2).unwrap();
+        let (mut limits, _) = resolve(&MpmDirectives::default(), Shape::Acceptor);
+        let decide = |limits: &_| maintain(&View { board: &board, limits });
+        assert_eq!(decide(&limits).start, [0]);
+        board.process(0).claim(100, 0);
+        assert_eq!(decide(&limits), SpawnPlan::default());
+        limits.buckets = 2;
+        assert_eq!(decide(&limits).start, [1]);
+        // A new generation, and one that retires: both need another, in a row of their bucket.
+        board.process(1).claim(101, 1);
+        board.set_generation(1);
+        board.process(1).set_quiescing();
+        assert_eq!(decide(&limits).start, [2, 3]);
+        board.process(2).claim(102, 0);
+        board.process(3).claim(103, 1);
+        assert_eq!(decide(&limits).note, Some(Note::ScoreboardFull));
     }
 }
