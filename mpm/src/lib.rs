@@ -186,6 +186,7 @@ impl<'a> Child<'a> {
 
     /// The working set for one of its threads.
     pub fn context(&self, thread: usize) -> ThreadContext<'a> {
+        self.slot(thread).set_number(self.board.number(self.row, thread));
         ThreadContext::new(self.server, self.slot(thread), self.leaving)
     }
 

@@ -66,7 +66,6 @@ impl Mpm for Prefork {
 
     fn child(&self, child: &Child<'_>) -> ExitReason {
         let slot = child.slot(0);
-        slot.claim(std::process::id() as i32, child.generation);
         let mut acceptor = match Acceptor::new(child) {
             Ok(acceptor) => acceptor,
             Err(errno) => return ExitReason::Sick(errno),

@@ -127,7 +127,9 @@ pub fn run(
     let config = &setup.server.config;
     let listeners = open_all(&setup.listen, config.listen_backlog, &mut Vec::new())?;
     let (log, account) = prepare(mpm, &setup.server)?;
-    let board = Scoreboard::new(setup.limits.server_limit as usize, setup.limits.thread_limit as usize)
+    let (rows, columns) = (setup.limits.server_limit as usize, setup.limits.thread_limit as usize);
+    let file = config.scoreboard_file.as_deref();
+    let board = Scoreboard::new(rows, columns, setup.knobs.scoreboard_layout, file)
         .map_err(system("make the scoreboard"))?;
     let pod = Pod::new().map_err(system("make the pipe of death"))?;
     let mutex = AcceptMutex::new().map_err(system("make the accept mutex"))?;
@@ -341,7 +343,9 @@ impl Parent {
                     Next::GaveUp => return Ended::GaveUp,
                 }
             }
-            match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+            let ended = waitpid(None, Some(WaitPidFlag::WNOHANG));
+            self.board.note_parent_times();
+            match ended {
                 Ok(WaitStatus::StillAlive) | Err(_) => {}
                 Ok(status) => {
                     if self.reap(status) == Next::GaveUp {
@@ -466,8 +470,8 @@ impl Parent {
             WaitStatus::Exited(_, code) if code == ExitReason::Sick(Errno::UnknownErrno).status() => {
                 self.spawning.rate = 1;
                 // A tick may not have seen it, but who has answered a request has worked.
-                self.ever_healthy |=
-                    (0..self.board.rows()).any(|row| self.board.slots(row).any(|slot| slot.totals().0 > 0));
+                self.ever_healthy |= (0..self.board.rows())
+                    .any(|row| self.board.slots(row).any(|slot| slot.counters().requests[2] > 0));
                 if self.threaded() && !self.ever_healthy {
                     self.say(
                         LogLevel::Alert,
