@@ -141,6 +141,7 @@ fn as_json(cards: &[&Card], tables: &[&[KnobRow]]) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mpmlab_core::config::directive;
 
     #[test]
     fn every_model_and_every_knob_is_listed_in_both_forms() {
@@ -173,11 +174,17 @@ mod tests {
     }
 
     #[test]
-    fn every_knob_of_the_models_is_obeyed_by_one() {
-        for row in ModelKnobs::ROWS {
-            let obeyed = MODELS.iter().any(|model| model.card().obeys.contains(&row.name));
-            assert!(obeyed, "{}: write it into `obeys` of the card of the model that it switches", row.name);
+    fn cards_claim_only_what_exists() {
+        for model in MODELS {
+            for name in model.card().obeys {
+                let knob = TABLES.iter().copied().flatten().any(|row| row.name == *name);
+                assert!(knob || directive::find(name).is_some(), "{name}: neither a knob nor a directive");
+            }
         }
+        let event = mpmlab_mpm::registry::find("event").unwrap().card();
+        let prefork = mpmlab_mpm::registry::find("prefork").unwrap().card();
+        assert!(event.knows("shed") && !prefork.knows("shed"));
+        assert!(event.knows("linger") && prefork.knows("linger"));
     }
 
     #[test]

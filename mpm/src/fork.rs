@@ -86,7 +86,7 @@ impl Hands for Processes<'_, '_> {
             child.close_listeners();
             // As in prefork: TERM ends it at once, USR1 lets it finish. What came since the fork comes now.
             signals::prepare_prefork_child(&[]);
-            child.slot(column).claim(std::process::id() as i32, child.generation);
+            child.slot(column).claim(0, std::process::id() as i32, child.generation);
             let mut cx = child.context(column);
             drive(&mut fresh.into_connection(), &mut cx, Wake::Ready, ParkSet::NONE);
             ExitReason::Finished
@@ -106,7 +106,9 @@ impl Hands for Processes<'_, '_> {
                 self.child.log.say(LogLevel::Notice, &text);
             }
             if let Some(index) = self.serving.iter().position(|(serving, _)| *serving == pid) {
-                columns.push(self.serving.swap_remove(index).1);
+                let (_, column) = self.serving.swap_remove(index);
+                self.child.slot(column).end_process(mpmlab_core::sys::now_us());
+                columns.push(column);
             }
         }
         columns

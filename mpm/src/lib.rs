@@ -72,8 +72,8 @@ pub struct Card {
     pub faithful: &'static [(&'static str, &'static str)],
     /// What all knobs are set to when nobody says.
     pub profile: Profile,
-    /// Its own mechanisms: the knobs of [`ModelKnobs`] that it obeys, and directives that only it reads. Every other knob
-    /// of that table means nothing to it.
+    /// Its own mechanisms: knobs that mean something to it, and nothing to models that do not claim them, too; and
+    /// directives of which the same holds.
     pub obeys: &'static [&'static str],
     /// Where it deliberately does not do as Apache does.
     pub deviations: &'static [&'static str],
@@ -82,9 +82,10 @@ pub struct Card {
 }
 
 impl Card {
-    /// Does a knob mean anything to the model? Those of the core mean something to all.
+    /// Does a knob mean anything to the model? One that no card claims means something to all.
     pub fn knows(&self, knob: &str) -> bool {
-        ModelKnobs::ROWS.iter().all(|row| row.name != knob) || self.obeys.contains(&knob)
+        let claimed = registry::MODELS.iter().any(|model| model.card().obeys.contains(&knob));
+        !claimed || self.obeys.contains(&knob)
     }
 }
 

@@ -101,7 +101,7 @@ impl Crowd<'_, '_> {
         let _place = Place(self, column);
         // It only ends a wait: whoever sends it has said before that the process stops at once.
         signals::let_in(Signal::SIGUSR1);
-        self.child.slot(column).claim(std::process::id() as i32, self.child.generation);
+        self.child.slot(column).claim(pthread_self(), std::process::id() as i32, self.child.generation);
         let mut cx = self.child.context(column);
         drive(&mut fresh.into_connection(), &mut cx, Wake::Ready, ParkSet::NONE);
     }

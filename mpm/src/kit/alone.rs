@@ -109,7 +109,7 @@ fn show(child: &Child<'_>, before: Option<usize>, now: Option<usize>) {
         child.slot(column).set(Status::Dead);
     }
     if let Some(column) = now {
-        child.slot(column).claim(std::process::id() as i32, child.generation);
+        child.slot(column).claim(0, std::process::id() as i32, child.generation);
         child.slot(column).set(Status::Ready);
     }
 }
@@ -141,13 +141,13 @@ pub fn maintain(view: &View<'_>) -> SpawnPlan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::process::scoreboard::Scoreboard;
+    use crate::process::scoreboard::{Layout, Scoreboard};
     use mpmlab_core::config::MpmDirectives;
     use mpmlab_core::config::clamp::{Shape, resolve};
 
     #[test]
     fn there_is_one_acceptor_for_each_bucket() {
-        let board = Scoreboard::new(4, 2).unwrap();
+        let board = Scoreboard::new(4, 2, Layout::Packed, None).unwrap();
         let (mut limits, _) = resolve(&MpmDirectives::default(), Shape::Acceptor);
         let decide = |limits: &_| maintain(&View { board: &board, limits });
         assert_eq!(decide(&limits).start, [0]);
