@@ -14,7 +14,8 @@ fn conformance(arguments: &[&str]) -> Output {
 fn rows(arguments: &[&str]) -> Vec<Value> {
     let output = conformance(&[arguments, &["--json", "--jobs", "16"]].concat());
     let said = String::from_utf8_lossy(&output.stderr);
-    let value: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
+    let value: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
     let rows = value["rows"].as_array().unwrap().clone();
     let failed: Vec<_> = rows.iter().filter(|row| row["verdict"] == "fail").collect();
     assert!(failed.is_empty(), "{} rows fail:\n{failed:#?}", failed.len());
@@ -58,7 +59,10 @@ fn the_guide_lists_the_vectors_as_they_are() {
         std::fs::write(&path, &page).unwrap();
     }
     let kept = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(kept == page, "docs/guide/vectors.md is not what the vectors say; MPMLAB_RECORD=1 writes it anew");
+    assert!(
+        kept == page,
+        "docs/guide/vectors.md is not what the vectors say; MPMLAB_RECORD=1 writes it anew"
+    );
 }
 
 #[test]

@@ -82,7 +82,8 @@ fn ask(stream: &mut TcpStream) -> Fate {
     let mut answer = Vec::new();
     let mut part = [0; 4096];
     loop {
-        let whole = answer.windows(4).position(|w| w == b"\r\n\r\n").filter(|head| answer.len() == head + 4 + 1024);
+        let whole =
+            answer.windows(4).position(|w| w == b"\r\n\r\n").filter(|head| answer.len() == head + 4 + 1024);
         if let Some(head) = whole {
             let header = String::from_utf8_lossy(&answer[..head]);
             return match (header.starts_with("HTTP/1.1 200 "), header.contains("Connection: close")) {
@@ -106,7 +107,8 @@ const CLIENTS: usize = 6;
 fn restarts_under_load(mpm: &str) -> (Tally, String) {
     let root = tempfile::tempdir().unwrap();
     std::fs::write(root.path().join("small"), vec![b'a'; 1024]).unwrap();
-    let mut directives = vec!["LogLevel info", "KeepAliveTimeout 30", "MaxKeepAliveRequests 0", "StartServers 2"];
+    let mut directives =
+        vec!["LogLevel info", "KeepAliveTimeout 30", "MaxKeepAliveRequests 0", "StartServers 2"];
     if mpm != "prefork" {
         directives.extend(["ThreadsPerChild 8", "MinSpareThreads 8", "MaxRequestWorkers 64"]);
     }
@@ -153,7 +155,9 @@ fn graceful_restarts_lose_under_event_only_what_apache_loses() {
     println!("event: {tally:?}");
     let said: u64 = log
         .lines()
-        .filter_map(|line| line.split_once("idle connections closed: ")?.1.split_whitespace().next()?.parse::<u64>().ok())
+        .filter_map(|line| {
+            line.split_once("idle connections closed: ")?.1.split_whitespace().next()?.parse::<u64>().ok()
+        })
         .sum();
     let (unanswered, broken) = (tally.unanswered.into_inner(), tally.broken.into_inner());
     assert_eq!(broken, 0, "{log}");
@@ -185,10 +189,20 @@ fn zombies(parent: i32) -> usize {
 fn deaths_leave_nothing(mpm: &str) {
     let root = tempfile::tempdir().unwrap();
     std::fs::write(root.path().join("small"), vec![b'a'; 1024]).unwrap();
-    let mut directives =
-        vec!["StartServers 8", "MaxConnectionsPerChild 3", "KeepAlive Off", "MaxRequestWorkers 64", "LogLevel warn"];
+    let mut directives = vec![
+        "StartServers 8",
+        "MaxConnectionsPerChild 3",
+        "KeepAlive Off",
+        "MaxRequestWorkers 64",
+        "LogLevel warn",
+    ];
     if mpm != "prefork" {
-        directives.extend(["ThreadsPerChild 2", "MinSpareThreads 16", "MaxSpareThreads 64", "ServerLimit 64"]);
+        directives.extend([
+            "ThreadsPerChild 2",
+            "MinSpareThreads 16",
+            "MaxSpareThreads 64",
+            "ServerLimit 64",
+        ]);
     } else {
         directives.extend(["MinSpareServers 8", "MaxSpareServers 32"]);
     }

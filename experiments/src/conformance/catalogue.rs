@@ -26,7 +26,12 @@ fn section(text: &mut String, vector: &Vector) {
     }
     text.push_str("| model | expected |\n|---|---|\n");
     for (models, expected) in vector.expect {
-        let _ = writeln!(text, "| {} | {} |", models.replace(' ', ", ").replace("every, model", "every model"), cell(expected));
+        let _ = writeln!(
+            text,
+            "| {} | {} |",
+            models.replace(' ', ", ").replace("every, model", "every model"),
+            cell(expected)
+        );
     }
     if let Some(difference) = vector.differs {
         let _ = writeln!(text, "| mpmlab | {}: {} |", cell(difference.mpmlab), difference.reason);
