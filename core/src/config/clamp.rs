@@ -62,8 +62,21 @@ pub struct Effective {
     pub max_connections_per_child: i64,
     /// `AsyncRequestWorkerFactor`, a whole number and at least 1.
     pub async_factor: i64,
-    /// Sets of listeners; 1 as long as there is no ListenCoresBucketsRatio.
+    /// Sets of listeners (ListenCoresBucketsRatio); 1 until [`Effective::with_buckets`] says how many the run has.
     pub buckets: i64,
+}
+
+impl Effective {
+    /// For a run with this many sets of listeners: each has a child at least, so the numbers may rise past what was asked
+    /// for, without a word (mpm-semantics 5.3, V19).
+    #[must_use]
+    pub fn with_buckets(mut self, buckets: i64, shape: Shape) -> Effective {
+        self.buckets = buckets;
+        // Apache's limit may exceed ServerLimit here, and it then writes past its scoreboard.
+        self.server_limit = self.server_limit.max(buckets);
+        start_of_run(&mut self, shape);
+        self
+    }
 }
 
 /// The highest ServerLimit that prefork accepts, and the threaded models.
@@ -350,13 +363,29 @@ mod tests {
             max_spare_threads: Some(1),
             ..MpmDirectives::default()
         };
-        let (mut e, _) = resolve(&written, Shape::EVENT);
+        let (e, _) = resolve(&written, Shape::EVENT);
         assert_eq!((e.limit, e.min_spare, e.max_spare), (1, 1, 6));
-        e.buckets = 2;
-        start_of_run(&mut e, Shape::EVENT);
+        let e = e.with_buckets(2, Shape::EVENT);
         // 2 processes of 4 threads; MinSpareThreads 4 x 1 + 2, MaxSpareThreads 6 + 5 x 2.
         assert_eq!((e.limit, e.limit * e.threads_per_child), (2, 8));
         assert_eq!((e.start_servers, e.min_spare, e.max_spare), (2, 6, 16));
+    }
+
+    #[test]
+    fn buckets_of_prefork_and_a_scoreboard_too_small_for_them() {
+        let written = MpmDirectives {
+            server_limit: Some(2),
+            max_request_workers: Some(2),
+            min_spare_servers: Some(1),
+            max_spare_servers: Some(1),
+            start_servers: Some(1),
+            ..MpmDirectives::default()
+        };
+        let e = resolve(&written, Shape::PREFORK).0.with_buckets(4, Shape::PREFORK);
+        assert_eq!((e.limit, e.start_servers, e.min_spare, e.max_spare), (4, 4, 4, 8));
+        assert_eq!(e.server_limit, 4);
+        let one = debian(Shape::WORKER);
+        assert_eq!(one.with_buckets(1, Shape::WORKER), one);
     }
 
     #[test]
