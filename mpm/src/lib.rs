@@ -49,6 +49,11 @@ pub trait Mpm: Sync {
     fn child(&self, child: &Child<'_>) -> ExitReason;
     /// The parent's decision once a second: how many children to start or to retire.
     fn maintain(&self, view: &View<'_>, state: &mut Spawning) -> SpawnPlan;
+    /// How many rows may be filled at once after a graceful restart, when the old children are still there: the limit of
+    /// processes, unless dying ones do not count (mpm-semantics 5.1, 5.2).
+    fn rows_to_fill(&self, limits: &Effective) -> i64 {
+        limits.limit
+    }
 }
 
 /// A model's own description; lists and guides are printed from it.
@@ -87,6 +92,9 @@ pub struct Messages {
     pub fork_failed: u32,
     pub killed_successively: u32,
     pub never_healthy: u32,
+    pub old_fatal: u32,
+    /// 0: the model has no accept mutex and does not speak of it.
+    pub accept_mutex: u32,
 }
 
 /// A set of [`ConnState`]s: where connections are parked rather than waited for in place.
@@ -147,11 +155,11 @@ pub struct Child<'a> {
     pub row: usize,
     /// The generation it belongs to.
     pub generation: u32,
-    /// The sockets it accepts from.
+    /// The sockets it accepts from: those of its bucket.
     pub listeners: &'a [Listener],
     /// Its pipe of death.
     pub pod: &'a Pod,
-    /// Serialises accepting between processes where there are several listeners.
+    /// Serialises accepting between the processes of its bucket where there are several addresses.
     pub mutex: Option<&'a AcceptMutex>,
     /// Whether it is to end.
     pub leaving: &'static Leaving,

@@ -51,6 +51,8 @@ static CARD: Card = Card {
         fork_failed: 283,
         killed_successively: 10393,
         never_healthy: 2325,
+        old_fatal: 290,
+        accept_mutex: 294,
     },
 };
 

@@ -93,6 +93,31 @@ pub fn resolve(written: &MpmDirectives, shape: Shape) -> (Effective, Vec<Warning
     (effective, says.warnings)
 }
 
+/// Corrects `written` for a restart: ServerLimit and ThreadLimit stay what the first run had, `first`, because the scoreboard
+/// cannot grow (mpm-semantics 5.3). Says what was asked for in vain; the other corrections were warned of when the
+/// configuration was read.
+pub fn resolve_again(written: &MpmDirectives, shape: Shape, first: (i64, i64)) -> (Effective, Vec<Warning>) {
+    let (asked, _) = resolve(written, shape);
+    let (server_id, thread_id) = match shape {
+        Shape::Processes => (179, 0),
+        Shape::Threads { ids: Ids::Worker, .. } => (304, 309),
+        Shape::Threads { ids: Ids::Event, .. } => (501, 506),
+    };
+    let limits = [
+        (server_id, "ServerLimit", asked.server_limit, first.0),
+        (thread_id, "ThreadLimit", asked.thread_limit, first.1),
+    ];
+    let changed = limits.into_iter().filter(|(_, _, asked, first)| asked != first);
+    let said = changed.map(|(id, name, asked, first)| {
+        Warning::general(format!(
+            "AH{id:05}: changing {name} to {asked} from original value of {first} not allowed during restart"
+        ))
+    });
+    let said = said.collect();
+    let kept = MpmDirectives { server_limit: Some(first.0), thread_limit: Some(first.1), ..written.clone() };
+    (resolve(&kept, shape).0, said)
+}
+
 /// Collects warnings in Apache's form.
 struct Says {
     warnings: Vec<Warning>,
@@ -386,6 +411,28 @@ mod tests {
         assert_eq!(e.server_limit, 4);
         let one = debian(Shape::WORKER);
         assert_eq!(one.with_buckets(1, Shape::WORKER), one);
+    }
+
+    #[test]
+    fn a_restart_keeps_the_scoreboard_and_corrects_the_rest_to_it() {
+        let written = MpmDirectives {
+            server_limit: Some(40),
+            thread_limit: Some(200),
+            threads_per_child: Some(100),
+            max_request_workers: Some(2000),
+            ..MpmDirectives::default()
+        };
+        let (e, said) = resolve_again(&written, Shape::EVENT, (16, 64));
+        assert_eq!((e.server_limit, e.thread_limit, e.threads_per_child, e.limit), (16, 64, 64, 16));
+        assert_eq!(
+            texts(&said),
+            [
+                "AH00501: changing ServerLimit to 40 from original value of 16 not allowed during restart",
+                "AH00506: changing ThreadLimit to 200 from original value of 64 not allowed during restart",
+            ]
+        );
+        let (e, said) = resolve_again(&MpmDirectives::default(), Shape::PREFORK, (256, 1));
+        assert_eq!((e, said), resolve(&MpmDirectives::default(), Shape::PREFORK));
     }
 
     #[test]
