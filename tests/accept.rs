@@ -42,6 +42,7 @@ every_mpm!(
     a_signal_during_a_restart_is_lost_or_kept,
     a_restart_with_a_broken_configuration_ends_the_server_or_does_not,
     buffer_sizes_and_stack_sizes_are_served_with,
+    children_killed_in_a_row_are_replaced_at_the_tick,
 );
 
 /// A running server with a folder of its own.
@@ -348,12 +349,42 @@ mod checks {
         }
     }
 
+    // mpm-semantics 5.1: worker and event replace the first two at once and say so at the third; prefork waits, silently.
+    pub fn children_killed_in_a_row_are_replaced_at_the_tick(mpm: &str) {
+        let four = capacity(mpm, 4, 4);
+        let server = Server::start(mpm, 1, &with(&four, &[]));
+        let before = until("four children", || Some(server.children()).filter(|c| c.len() == 4));
+        // A parent that is stopped finds all three at once, with no tick between.
+        server.signal(Signal::SIGSTOP);
+        before.iter().take(3).for_each(|&child| send(child, Signal::SIGKILL));
+        until("they have ended", || {
+            before.iter().take(3).all(|&child| ended_with(child).is_some()).then_some(())
+        });
+        server.signal(Signal::SIGCONT);
+        let mut held = server.connect();
+        held.hold();
+        server.connect().get();
+        let says = server.log().contains("children are killed successively!");
+        assert_eq!(says, mpm != "prefork", "{}", server.log());
+    }
+
     pub fn buffer_sizes_and_stack_sizes_are_served_with(mpm: &str) {
         let directives =
             ["SendBufferSize 4096", "ReceiveBufferSize 4096", "ThreadStackSize 262144", "MaxMemFree 64"];
         let server = Server::start(mpm, 1, &directives);
         let (status, _, body) = get(server.addr, "/");
         assert_eq!((status, body.as_slice()), (200, b"hello\n".as_slice()));
+    }
+}
+
+/// mpm-semantics 5.1: where no child ever worked, the parent gives up.
+#[test]
+fn a_server_whose_children_never_work_ends() {
+    for mpm in ["worker", "event"] {
+        // No thread can have such a stack.
+        let mut server = Server::start(mpm, 1, &["StartServers 1", "ThreadStackSize 70368744177664"]);
+        assert_eq!(server.server.wait().code(), Some(1));
+        server.says("A resource shortage or other unrecoverable failure was encountered before any child");
     }
 }
 

@@ -34,6 +34,7 @@ use mpmlab_core::context::{Leaving, ThreadContext};
 use mpmlab_core::server::Server;
 use mpmlab_core::slot::{Slot, Status};
 use nix::errno::Errno;
+use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 use process::errorlog::ErrorLog;
 use process::listen::Listener;
 use process::mutex::AcceptMutex;
@@ -183,6 +184,22 @@ impl<'a> Child<'a> {
     /// Workers of this process.
     pub fn threads(&self) -> usize {
         usize::try_from(self.limits.threads_per_child).unwrap_or(1).max(1)
+    }
+
+    /// How to make one of its threads: with `ThreadStackSize`, or with the stack that the system gives (`ulimit -s`), as C
+    /// programs have it.
+    pub fn thread(&self, name: String) -> std::thread::Builder {
+        // What the C library takes where there is no limit.
+        const UNLIMITED: usize = 2 << 20;
+        let of_system = || {
+            let (soft, _) = getrlimit(Resource::RLIMIT_STACK).unwrap_or((RLIM_INFINITY, RLIM_INFINITY));
+            if soft == RLIM_INFINITY { UNLIMITED } else { usize::try_from(soft).unwrap_or(UNLIMITED) }
+        };
+        let size = match self.server.config.thread_stack_size {
+            0 => of_system(),
+            size => size,
+        };
+        std::thread::Builder::new().name(name).stack_size(size)
     }
 
     /// Connections it may take in its life; `None` for no limit.

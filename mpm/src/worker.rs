@@ -87,7 +87,7 @@ struct Process<'a, 'c> {
 impl Process<'_, '_> {
     fn take_connections(&self, crew: &Crew<'_, '_>) -> ExitReason {
         let mut acceptor = match Acceptor::new(self.child) {
-            Ok(acceptor) => acceptor,
+            Ok(acceptor) => acceptor.without_limit(),
             Err(errno) => return ExitReason::Sick(errno),
         };
         let mut reserved = false;

@@ -13,7 +13,8 @@ use nix::errno::Errno;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
-/// How long one holder of the mutex waits before it looks whether it should leave.
+/// How long prefork's holder of the mutex waits before it looks whether it should leave: a signal that came just before the
+/// wait does not end it. worker's listener is told again and again, and waits without limit (mpm-semantics 1.3).
 const WAIT_MILLIS: i32 = 10_000;
 
 /// A connection that nobody has served yet.
@@ -73,6 +74,7 @@ pub struct Acceptor {
     several: Option<(Poller, Ready)>,
     /// Where the search for a ready listener begins, so that none is preferred.
     next: usize,
+    wait_millis: i32,
 }
 
 impl Acceptor {
@@ -91,7 +93,12 @@ impl Acceptor {
                 Some((poller, Ready::with_capacity(listeners.len())))
             }
         };
-        Ok(Acceptor { several, next: 0 })
+        Ok(Acceptor { several, next: 0, wait_millis: WAIT_MILLIS })
+    }
+
+    /// Waits without limit: somebody sees to it that this thread looks whether to leave.
+    pub fn without_limit(self) -> Acceptor {
+        Acceptor { wait_millis: -1, ..self }
     }
 
     /// Waits for a connection and takes it.
@@ -117,7 +124,7 @@ impl Acceptor {
         if child.leaving.stopping() {
             return Accepted::Nothing;
         }
-        match poller.wait(ready, WAIT_MILLIS) {
+        match poller.wait(ready, self.wait_millis) {
             Ok(()) if ready.is_empty() => return Accepted::Nothing,
             Ok(()) => {}
             Err(Errno::EINTR) => return Accepted::Nothing,

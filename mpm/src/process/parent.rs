@@ -17,7 +17,7 @@ use super::signals;
 use super::spare::{Note, Spawning};
 use crate::knobs::ModelKnobs;
 use crate::{Child, ExitReason, Mpm, View};
-use mpmlab_core::config::clamp::{Effective, Shape};
+use mpmlab_core::config::clamp::{self, Effective, Shape};
 use mpmlab_core::config::{Config, Listen, LogLevel};
 use mpmlab_core::server::Server;
 use mpmlab_core::slot::Status;
@@ -149,7 +149,8 @@ pub fn run(
             why: describe(&error),
         })?;
     }
-    let first_limits = (setup.limits.server_limit, setup.limits.thread_limit);
+    let (first, _) = clamp::resolve(&setup.server.config.mpm, mpm.card().shape);
+    let first_limits = (first.server_limit, first.thread_limit);
     let mut parent = Parent {
         mpm,
         setup: Setup { limits, ..setup },
@@ -186,8 +187,8 @@ pub fn run(
     Ok(ended)
 }
 
-/// Processor cores that run now, as Apache counts them.
-fn online_cores() -> i64 {
+/// Processor cores that run now, as Apache counts them for ListenCoresBucketsRatio.
+pub fn online_cores() -> i64 {
     let cores = nix::unistd::sysconf(nix::unistd::SysconfVar::_NPROCESSORS_ONLN);
     cores.ok().flatten().unwrap_or(1)
 }

@@ -47,10 +47,11 @@ impl Spawning {
         self.rate[bucket] = 1;
     }
 
-    /// One rate per bucket. Apache's are kept over a restart, and as many as there were; a bucket more begins with 1.
-    fn with_buckets(&mut self, buckets: usize) -> &mut Spawning {
-        self.rate.resize(buckets.max(1), 1);
-        self
+    /// One rate per bucket. They are kept over restarts; buckets that a restart adds begin with the highest there is, so
+    /// that they fill as fast as the others.
+    fn with_buckets(&mut self, buckets: usize) {
+        let highest = self.rate.iter().copied().max().unwrap_or(1);
+        self.rate.resize(buckets.max(1), highest);
     }
 
     fn grow(&mut self, bucket: usize) {

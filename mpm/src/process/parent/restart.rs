@@ -9,7 +9,6 @@ use crate::process::pod::Order;
 use crate::process::reclaim;
 use crate::process::scoreboard::Scoreboard;
 use crate::process::signals::{self, Request};
-use crate::process::spare::Spawning;
 use mpmlab_core::config::{LogLevel, clamp};
 use mpmlab_core::slot::Status;
 use nix::sys::signal::{Signal, kill};
@@ -168,7 +167,6 @@ impl Parent {
             }
         }
         self.board.set_generation(self.generation);
-        self.spawning = Spawning::default();
         self.remaining = 0;
         self.start_first();
         self.begin_run()
