@@ -1,6 +1,7 @@
 //! The models' own mechanisms, one row each.
 
 use crate::ParkSet;
+use crate::process::scoreboard::Layout;
 use mpmlab_core::config::knobs::KnobValue;
 use mpmlab_core::connection::step::ConnState;
 use mpmlab_core::{knob_words, knobs};
@@ -74,6 +75,11 @@ knobs! {
         broken_restart: BrokenRestart = "exit", "broken-restart", directive "LabBrokenRestart",
             levels ["exit", "keep"], lean "keep",
             changes "servers that a misspelled directive ends";
+        /// Where the scoreboard's rows lie: one behind the other as Apache's, readable as such, or on cache lines of their own.
+        scoreboard_layout: Layout = "packed", "scoreboard-layout", directive "LabScoreboardLayout",
+            levels ["packed", "padded"],
+            lean "padded",
+            changes "cache lines that two workers write to";
     }
 }
 

@@ -235,6 +235,8 @@ table! {
     "ThreadStackSize" SERVER One CORE "0",
         "Size in bytes of stack used by threads handling client connections",
         |d, w| { d.config.thread_stack_size = accept::unsigned("ThreadStackSize", w)?; Ok(()) };
+    "ScoreBoardFile" SERVER One ANY_MPM "", "A file for Apache to maintain runtime process management information",
+        |d, w| { d.config.scoreboard_file = Some(d.absolute(&w[0])); Ok(()) };
     "ErrorLog" HOST One CORE "", "The filename of the error log",
         |d, w| { d.config.error_log = Some(d.log_file(&w[0])?); Ok(()) };
     "LogLevel" DIRECTORY Many CORE "warn", "Level of verbosity in error logging", Draft::log_level;

@@ -132,7 +132,9 @@ pub fn run(
     let limits = setup.limits.with_buckets(buckets, mpm.card().shape);
     let listeners = open_all(&setup.listen, config, buckets as usize, &mut Buckets::new())?;
     let (log, account) = prepare(mpm, &setup.server)?;
-    let board = Scoreboard::new(limits.server_limit as usize, limits.thread_limit as usize)
+    let (rows, columns) = (limits.server_limit as usize, limits.thread_limit as usize);
+    let file = config.scoreboard_file.as_deref();
+    let board = Scoreboard::new(rows, columns, setup.knobs.scoreboard_layout, file)
         .map_err(system("make the scoreboard"))?;
     let pid_file = config.pid_file.clone();
     if let Some(path) = &pid_file {
@@ -270,8 +272,15 @@ impl Parent {
         }
     }
 
+    /// Do children hear orders through the pipe of death at any time? (prefork's do by signals, or between connections.)
     fn threaded(&self) -> bool {
-        matches!(self.mpm.card().shape, Shape::Threads { .. })
+        self.mpm.card().shape != Shape::Processes
+    }
+
+    /// Is there one child that accepts for all? Then nobody accepts from its end to the next one's start, and no tick is
+    /// waited for. A pool has others meanwhile, and Apache's way is to wait.
+    fn has_one_acceptor(&self) -> bool {
+        self.mpm.card().shape == Shape::Acceptor
     }
 
     fn limit(&self) -> usize {
@@ -415,7 +424,9 @@ impl Parent {
                     Next::GaveUp => return Ended::GaveUp,
                 }
             }
-            match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+            let ended = waitpid(None, Some(WaitPidFlag::WNOHANG));
+            self.board.note_parent_times();
+            match ended {
                 Ok(WaitStatus::StillAlive) | Err(_) => {}
                 Ok(status) => {
                     if self.reap(status) == Next::GaveUp {
@@ -454,7 +465,10 @@ impl Parent {
         }
         let view = View { board: &self.board, limits: &self.setup.limits };
         if self.threaded() {
-            let threads = self.setup.limits.threads_per_child as usize;
+            let threads = match self.mpm.card().shape {
+                Shape::Acceptor => 0,
+                _ => self.setup.limits.threads_per_child as usize,
+            };
             self.ever_healthy = self.ever_healthy || view.rows().iter().any(|row| row.healthy(threads));
             if std::mem::take(&mut self.sick) && !self.ever_healthy {
                 self.say(
@@ -467,6 +481,13 @@ impl Parent {
                 return Next::GaveUp;
             }
         }
+        self.decide();
+        Next::GoOn
+    }
+
+    /// Does what the model decides.
+    fn decide(&mut self) {
+        let view = View { board: &self.board, limits: &self.setup.limits };
         let plan = self.mpm.maintain(&view, &mut self.spawning);
         for note in plan.notes {
             self.report(note);
@@ -482,7 +503,6 @@ impl Parent {
                 super::dummy::connect(&self.listeners[bucket], &self.setup.server.banner);
             }
         }
-        Next::GoOn
     }
 
     fn is_free(&self, row: usize) -> bool {
@@ -574,6 +594,10 @@ impl Parent {
             WaitStatus::Exited(_, code) if code == ExitReason::Sick(Errno::UnknownErrno).status() => {
                 sick = true;
                 self.sick = true;
+                // One that is alone may have worked and ended between two ticks: who has answered a request has worked.
+                self.ever_healthy |= self.has_one_acceptor()
+                    && (0..self.board.rows())
+                        .any(|row| self.board.slots(row).any(|slot| slot.counters().requests[2] > 0));
             }
             WaitStatus::Signaled(pid, signal, _) => {
                 killed = true;
@@ -592,12 +616,16 @@ impl Parent {
         }
         if killed && self.threaded() {
             self.killed_in_row += 1;
-            if self.killed_in_row < TOO_MANY_KILLED {
+            if self.killed_in_row < TOO_MANY_KILLED && self.has_one_acceptor() {
+                self.decide();
+            } else if self.killed_in_row < TOO_MANY_KILLED {
                 self.remaining += 1;
                 self.start_remaining();
             } else if self.killed_in_row % 10 == TOO_MANY_KILLED {
                 self.say(LogLevel::Warn, numbers.killed_successively, "children are killed successively!");
             }
+        } else if self.has_one_acceptor() && matches!(status, WaitStatus::Exited(_, 0)) {
+            self.decide();
         }
         Next::GoOn
     }

@@ -7,7 +7,6 @@ use crate::knobs::{BrokenRestart, RestartSignals};
 use crate::process::listen::{Listener, open_all};
 use crate::process::pod::Order;
 use crate::process::reclaim;
-use crate::process::scoreboard::Scoreboard;
 use crate::process::signals::{self, Request};
 use mpmlab_core::config::{LogLevel, clamp};
 use mpmlab_core::slot::Status;
@@ -158,14 +157,7 @@ impl Parent {
             return Next::GaveUp;
         }
         // Nobody is left who uses it: statistics begin anew.
-        let limits = &self.setup.limits;
-        match Scoreboard::new(limits.server_limit as usize, limits.thread_limit as usize) {
-            Ok(board) => self.board = board,
-            Err(errno) => {
-                self.log.say(LogLevel::Alert, &format!("cannot make the scoreboard: {}", errno.desc()));
-                return Next::GaveUp;
-            }
-        }
+        self.board.reset();
         self.board.set_generation(self.generation);
         self.remaining = 0;
         self.start_first();
@@ -180,6 +172,10 @@ impl Parent {
             self.wait_for_children(None);
             self.end_all();
             return Next::GaveUp;
+        }
+        if self.has_one_acceptor() {
+            self.decide();
+            return self.begin_run();
         }
         self.remaining = (self.setup.limits.start_servers.max(1) as usize).min(self.limit());
         self.spawning.hold_off = HOLD_OFF;
@@ -228,7 +224,9 @@ impl Parent {
         let (log, account) = prepare(self.mpm, &setup.server).map_err(|error| error.to_string())?;
         let config = &setup.server.config;
         // Old and new children share the buckets of a graceful restart (mpm-semantics 1.3).
-        let buckets = if graceful { self.buckets() as i64 } else { config.accepting.buckets(online_cores()) };
+        let asked = config.accepting.buckets(online_cores());
+        // Each needs a row of the scoreboard, which stays as large as it is.
+        let buckets = if graceful { self.buckets() as i64 } else { asked.min(self.board.rows() as i64) };
         // A kept socket is moved over; new ones are opened before old ones are closed.
         let listeners = open_all(&setup.listen, config, buckets as usize, &mut self.listeners);
         self.listeners = listeners.map_err(|error| error.to_string())?;
