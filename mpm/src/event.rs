@@ -29,7 +29,7 @@ use crate::kit::lot::{Held, Lot, Token};
 use crate::process::poller::Ready;
 use crate::process::spare::{self, SpawnPlan, Spawning};
 use crate::{Card, Child, ExitReason, Messages, Mpm, ParkSet, View};
-use mpmlab_core::config::clamp::Shape;
+use mpmlab_core::config::clamp::{Effective, Shape};
 use mpmlab_core::config::knobs::Profile;
 use mpmlab_core::connection::step::{ConnState, Wake};
 use mpmlab_core::context::ThreadContext;
@@ -67,6 +67,8 @@ static CARD: Card = Card {
         fork_failed: 481,
         killed_successively: 10392,
         never_healthy: 2324,
+        old_fatal: 487,
+        accept_mutex: 0,
     },
 };
 
@@ -102,6 +104,10 @@ impl Mpm for Event {
 
     fn maintain(&self, view: &View<'_>, state: &mut Spawning) -> SpawnPlan {
         spare::event(&view.rows(), view.limits, state)
+    }
+
+    fn rows_to_fill(&self, limits: &Effective) -> i64 {
+        limits.server_limit
     }
 }
 
@@ -368,7 +374,7 @@ impl Listening<'_, '_, '_> {
         if !self.reserve() {
             return;
         }
-        match accept_from(&process.child.listeners[listener]) {
+        match accept_from(process.child, listener) {
             Accepted::Connection(fresh) => {
                 self.left = self.left.map(|left| left - 1);
                 process.queue.push(Work::Fresh(fresh));

@@ -55,6 +55,8 @@ pub(crate) static CARD: Card = Card {
         fork_failed: 283,
         killed_successively: 10393,
         never_healthy: 2325,
+        old_fatal: 290,
+        accept_mutex: 294,
     },
 };
 
@@ -89,7 +91,7 @@ struct Process<'a, 'c> {
 impl Process<'_, '_> {
     fn take_connections(&self, crew: &Crew<'_, '_>) -> ExitReason {
         let mut acceptor = match Acceptor::new(self.child) {
-            Ok(acceptor) => acceptor,
+            Ok(acceptor) => acceptor.without_limit(),
             Err(errno) => return ExitReason::Sick(errno),
         };
         let mut reserved = false;
