@@ -152,7 +152,7 @@ fn a_stopping_process_answers_once_more_and_closes() {
 
 #[test]
 fn pipelined_answers_in_memory_are_all_sent_before_anyone_waits() {
-    for coalesce in [0, 4] {
+    for coalesce in [false, true] {
         for count in [1, 4, 5, 6, 12] {
             let mut bench = Bench::new(|c| c.knobs.coalesce = coalesce);
             bench.send(&b"GET /missing HTTP/1.1\r\nHost: a\r\n\r\n".repeat(count));

@@ -45,7 +45,7 @@ static CARD: Card = Card {
     sentence: "as worker, but connections that only wait are parked with the listener and hold no thread",
     shape: Shape::EVENT,
     parks: ParkSet::EVENT,
-    faithful: &[("linger", "read-first"), ("coalesce", "0")],
+    faithful: &[("linger", "read-first"), ("coalesce", "off"), ("later-line", "timeout")],
     deviations: &[
         "TERM ends a worker that waits for its client at once; Apache's is killed after 9 s (knob stop-signal)",
         "children die with their parent, should it be killed",

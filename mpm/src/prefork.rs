@@ -34,7 +34,7 @@ static CARD: Card = Card {
     sentence: "one process per connection, held from accept to close",
     shape: Shape::PREFORK,
     parks: ParkSet::NONE,
-    faithful: &[("linger", "wait-first"), ("coalesce", "4")],
+    faithful: &[("linger", "wait-first"), ("coalesce", "on"), ("later-line", "keep-alive")],
     deviations: &[
         "children are signalled one by one, not by process group: in the foreground that would hit the caller",
         "children die with their parent, should it be killed",

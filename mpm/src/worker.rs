@@ -33,7 +33,7 @@ static CARD: Card = Card {
     sentence: "processes of many threads, each holding one connection from accept to close",
     shape: Shape::WORKER,
     parks: ParkSet::NONE,
-    faithful: &[("linger", "wait-first"), ("coalesce", "4")],
+    faithful: &[("linger", "wait-first"), ("coalesce", "on"), ("later-line", "keep-alive")],
     deviations: &[
         "a retiring child that is told to stop at once does so; Apache's no longer listens and is killed after 9 s",
         "children die with their parent, should it be killed",

@@ -115,6 +115,11 @@ impl BodyReader {
         self
     }
 
+    /// Is a line of the framing what comes next, not content?
+    pub fn in_line(&self) -> bool {
+        !matches!(self.state, State::Counted | State::Data | State::Done)
+    }
+
     /// Takes the next bytes.
     pub fn consume(&mut self, bytes: &[u8]) -> Consumed {
         let mut at = 0;
