@@ -155,13 +155,12 @@ impl Config {
     pub fn read_size(&self) -> usize {
         const LEAST: usize = 8000;
         const PAGE: usize = 4096;
-        const NODE: usize = 40;
-        const BUCKET: usize = 32;
+        const KEPT: usize = 72;
         let size = self.read_buffer_size;
         if size <= LEAST {
             return LEAST;
         }
-        size.min((size - NODE).next_multiple_of(PAGE) - NODE - BUCKET)
+        size.min(size.next_multiple_of(PAGE) - KEPT)
     }
 }
 

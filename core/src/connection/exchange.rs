@@ -44,6 +44,8 @@ pub struct Exchange {
     /// Log lines of answers whose bytes still wait for a common write.
     pub(super) log: Vec<u8>,
     pub(super) started: Option<Instant>,
+    /// When the request line was read, microseconds since the epoch: the log's time of the request.
+    pub(super) asked_us: Option<i64>,
 }
 
 /// What the access log says about a response.
@@ -80,6 +82,7 @@ impl Exchange {
         self.patience.stop();
         self.counted = 0;
         self.started = None;
+        self.asked_us = None;
         self.head.reset();
     }
 
@@ -145,7 +148,7 @@ impl Exchange {
                 sent,
                 sent_body,
                 received: (self.request_end.max(self.head_end).saturating_sub(self.at)) as u64,
-                now_us: cx.clock.now_us(),
+                now_us: self.asked_us.unwrap_or_else(|| cx.clock.now_us()),
                 took_us: self.started.map_or(0, elapsed_us),
                 keeps: answered.keeps,
             },

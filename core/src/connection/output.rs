@@ -161,8 +161,12 @@ impl Output {
         self.memory.clear();
         self.sent = 0;
         self.deferred = 0;
-        self.file = None;
         Ok(Progress::Done)
+    }
+
+    /// Closes the file that was sent. Apache does that behind the log line.
+    pub(super) fn close_file(&mut self) {
+        self.file = None;
     }
 
     /// Takes the next piece in hand.
@@ -236,6 +240,8 @@ impl Output {
             let Current::Map { map, from, rest } = &mut self.current else { return Ok(false) };
             if *from == map.length() {
                 let (offset, left) = *rest;
+                // Unmapped before the next step is mapped.
+                self.current = Current::None;
                 self.current = match &self.file {
                     Some(body) if left > 0 => map_step(body, offset, left),
                     _ => Current::None,

@@ -88,7 +88,11 @@ impl Connection {
                     Parsed::Partial { line_complete } => {
                         exchange.line_complete = line_complete;
                         let now = Instant::now();
-                        exchange.patience.start(stage, now);
+                        exchange.patience.start(stage, exchange.started.unwrap_or(now));
+                        if line_complete && exchange.asked_us.is_none() {
+                            cx.clock.tick();
+                            exchange.asked_us = Some(cx.clock.now_us());
+                        }
                         let counted = std::mem::replace(&mut exchange.counted, exchange.input.len() - at);
                         if exchange.patience.lines(&exchange.input[at + counted..], now).is_err() {
                             return Flow::Go(self.request_timed_out(cx));
@@ -152,6 +156,7 @@ impl Connection {
         cx.slot.set(Status::Write);
         cx.clock.tick();
         let exchange = self.exchange.as_deref_mut().expect("holds the head");
+        exchange.asked_us.get_or_insert(cx.clock.now_us());
         let response = request::handle(cx, &exchange.head, exchange.head_bytes(), &self.peer);
         let framing = exchange.head.body;
         // A body is read before the answer, so that the next request can be found behind it, and because Apache's handler
@@ -178,9 +183,10 @@ impl Connection {
         let server = cx.server;
         let (config, reread) = (&server.config, server.config.knobs.reread);
         let exchange = self.exchange.as_deref_mut().expect("holds the head");
+        let entered = Instant::now();
         // A line of the framing is not read if its time is up; content that has come counts first.
         let in_line = exchange.body.in_line() && exchange.patience.is_running();
-        if in_line && exchange.patience.check(Instant::now()).is_err() {
+        if in_line && exchange.patience.check(entered).is_err() {
             return Flow::Go(self.body_timed_out(cx));
         }
         loop {
@@ -189,7 +195,7 @@ impl Connection {
             match exchange.body.consume(&exchange.input[head_end..]) {
                 Consumed::More => {
                     let now = Instant::now();
-                    exchange.patience.start(&config.read_timeout.body, now);
+                    exchange.patience.start(&config.read_timeout.body, entered);
                     let patience = &mut exchange.patience;
                     let in_time = match exchange.body.in_line() {
                         _ if came == 0 => Ok(()),
@@ -212,12 +218,13 @@ impl Connection {
                     return self.refuse(cx, refusal);
                 }
             }
-            let mut filled = match std::mem::take(&mut exchange.drained) {
+            // Behind content that it has got, Apache looks for more before it asks for more.
+            let looks = came > 0 && reread;
+            let mut filled = match std::mem::take(&mut exchange.drained) && !looks {
                 true => Filled::Nothing,
                 false => fill(self.socket.as_ref(), exchange, Manner::Waiting, reread),
             };
-            // Behind content that it has got, Apache looks for more before it asks for more.
-            if filled == Filled::Nothing && came > 0 && reread {
+            if filled == Filled::Nothing && looks {
                 filled = fill(self.socket.as_ref(), exchange, Manner::Waiting, reread);
             }
             match filled {
@@ -253,6 +260,7 @@ impl Connection {
         if !exchange.line_complete {
             if self.kept == 0 {
                 cx.slot.set(Status::Log);
+                cx.clock.tick();
                 exchange.log_silence(cx, &self.peer);
             }
             return Phase::StartLinger { short: false, reason: CloseReason::TimedOut };

@@ -151,6 +151,7 @@ impl Connection {
         }
         cx.slot.set(Status::Log);
         exchange.write_log(cx, &self.peer);
+        exchange.output.close_file();
         match then {
             AfterSend::Next { probed } => Flow::Go(Phase::NextRequest { probed }),
             AfterSend::Close => self.begin_linger(false, CloseReason::Finished),
