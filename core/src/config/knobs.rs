@@ -502,7 +502,8 @@ mod tests {
                 ..CoreKnobs::default()
             }
         );
-        let event = [("linger", "read-first"), ("coalesce", "off"), ("later-line", "timeout"), ("park", "all")];
+        let event =
+            [("linger", "read-first"), ("coalesce", "off"), ("later-line", "timeout"), ("park", "all")];
         apply_profile(&mut knobs, Profile::Apache, &event).unwrap();
         assert_eq!(
             knobs,

@@ -59,7 +59,10 @@ impl ReadTimeout {
     pub fn set(&mut self, words: &[String]) -> Result<(), String> {
         for word in words {
             let Some((key, text)) = word.split_once('=') else {
-                return Err("Invalid RequestReadTimeout parameter. Parameter must be in the form 'key=value'".to_owned());
+                return Err(
+                    "Invalid RequestReadTimeout parameter. Parameter must be in the form 'key=value'"
+                        .to_owned(),
+                );
             };
             self.set_stage(key, text).map_err(|what| format!("{key}={text}: {what}"))?;
         }
@@ -150,7 +153,10 @@ mod tests {
             ("body=5-5,minrate=1", "body=5-5,minrate=1: Maximum timeout must be larger than initial timeout"),
             ("body=5,minrate=-1", "body=5,minrate=-1: Value must be non-negative"),
             ("foo=1", "foo=1: Unknown RequestReadTimeout parameter"),
-            ("header=99999999999", "header=99999999999: '99999999999' is out of range; must be at most 2147483647"),
+            (
+                "header=99999999999",
+                "header=99999999999: '99999999999' is out of range; must be at most 2147483647",
+            ),
         ] {
             assert_eq!(set(&[word]), Err(what.to_owned()));
         }
