@@ -197,3 +197,25 @@ fn what_is_left_of_a_map_below_the_threshold_waits_without_a_worker() {
         }
     }
 }
+
+#[test]
+fn half_a_request_withholds_the_answers_before_it_until_it_is_whole_or_given_up() {
+    // Recorded from Apache 2.4.71, prefork and worker; event writes every answer at once.
+    let missing = b"GET /missing HTTP/1.1\r\nHost: a\r\n\r\n";
+    for (rest, wake, answers) in [(&missing[10..], Wake::Ready, 2), (b"", Wake::Expired, 1)] {
+        let mut bench = Bench::new(|_| {});
+        bench.send(missing);
+        bench.send(&missing[..10]);
+        assert!(matches!(bench.advance(Wake::Ready), Ok((ConnState::ReadRequest, _))));
+        assert_eq!(received(&mut bench), "");
+        bench.send(rest);
+        assert!(bench.advance(wake).is_ok());
+        assert_eq!(received(&mut bench).matches("HTTP/1.1 404 ").count(), answers);
+    }
+    let mut bench = Bench::new(|_| {});
+    bench.send(missing);
+    bench.send(&POST[..POST.len() - 4]);
+    bench.send(b"\r\n\r\n");
+    assert!(matches!(bench.advance(Wake::Ready), Ok((ConnState::ReadBody, _))));
+    assert_eq!(received(&mut bench), "");
+}

@@ -409,6 +409,11 @@ knobs! {
             levels ["off", "on"],
             lean "on",
             changes "writev calls per pipelined request with a small in-memory answer";
+        /// Answers that wait for a common write go on waiting while the next request is only half there, as Apache's do.
+        withhold: bool = "on", "withhold", directive "LabWithhold",
+            levels ["on", "off"],
+            lean "off",
+            changes "answers that a client gets only after it has sent the rest of its next request, or never";
         /// What the line of a later request on a kept connection may take, wait by wait: KeepAliveTimeout, or Timeout as all else.
         later_line: LaterLine = "keep-alive", "later-line", directive "LabLaterLine",
             levels ["keep-alive", "timeout"],
@@ -499,6 +504,7 @@ mod tests {
                 file_send: FileSend::Sendfile,
                 linger: LingerStyle::ReadFirst,
                 reread: false,
+                withhold: false,
                 ..CoreKnobs::default()
             }
         );

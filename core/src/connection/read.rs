@@ -118,8 +118,9 @@ impl Connection {
             };
             match filled {
                 Filled::Some => fresh = true,
-                // Nobody waits, or leaves, while answers to earlier pipelined requests are still owed.
-                Filled::Nothing if exchange.output.pending() > 0 => {
+                // Nobody leaves, and without Apache's flaw nobody waits, while answers to earlier pipelined requests are
+                // still owed.
+                Filled::Nothing if exchange.output.pending() > 0 && !config.knobs.withhold => {
                     return Flow::Go(Phase::Send { then: AfterSend::ReadRequest });
                 }
                 Filled::End if exchange.output.pending() > 0 && !exchange.line_complete => {
@@ -172,7 +173,7 @@ impl Connection {
         if exchange.head.expects_continue {
             exchange.output.interim(b"HTTP/1.1 100 Continue\r\n\r\n");
         }
-        if exchange.output.pending() > 0 {
+        if exchange.output.pending() > 0 && (exchange.head.expects_continue || !config.knobs.withhold) {
             return Flow::Go(Phase::Send { then: AfterSend::ReadBody });
         }
         Flow::Go(Phase::ReadBody)
@@ -218,17 +219,19 @@ impl Connection {
                     return self.refuse(cx, refusal);
                 }
             }
-            // Behind content that it has got, Apache looks for more before it asks for more.
-            let looks = came > 0 && reread;
-            let mut filled = match std::mem::take(&mut exchange.drained) && !looks {
+            // Behind content that it has got, Apache looks for more before it asks for more. Of a line mod_reqtimeout
+            // waits for the rest itself.
+            let looks = reread && came > 0 && exchange.body.in_content();
+            let waits_itself = reread && exchange.body.in_line() && exchange.patience.is_running();
+            let manner = if waits_itself { Manner::Looking } else { Manner::Waiting };
+            let mut filled = match std::mem::take(&mut exchange.drained) && !looks && !waits_itself {
                 true => Filled::Nothing,
-                false => fill(self.socket.as_ref(), exchange, Manner::Waiting, reread),
+                false => fill(self.socket.as_ref(), exchange, manner, reread),
             };
             if filled == Filled::Nothing && looks {
-                filled = fill(self.socket.as_ref(), exchange, Manner::Waiting, reread);
+                filled = fill(self.socket.as_ref(), exchange, manner, reread);
             }
             match filled {
-                Filled::Some if reread => exchange.drained = false,
                 Filled::Some => {}
                 Filled::Nothing => {
                     let limit = exchange.patience.limit(config.timeout);
@@ -258,6 +261,9 @@ impl Connection {
         let exchange = self.exchange.as_deref_mut().expect("held while a request is read");
         self.impatient |= exchange.patience.is_running();
         if !exchange.line_complete {
+            if exchange.output.pending() > 0 {
+                return Phase::Send { then: AfterSend::Close };
+            }
             if self.kept == 0 {
                 cx.slot.set(Status::Log);
                 cx.clock.tick();

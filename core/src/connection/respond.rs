@@ -130,6 +130,8 @@ impl Connection {
     pub(super) fn send(&mut self, cx: &mut ThreadContext<'_>, then: AfterSend) -> Flow {
         let fd = self.fd();
         let exchange = self.exchange.as_deref_mut().expect("holds the output");
+        // Writing makes APR forget that the last read was short.
+        exchange.drained &= !cx.server.config.knobs.reread;
         match exchange.output.write(fd, Manner::of(cx.server)) {
             Ok(Progress::Done) => {}
             Ok(Progress::Blocked { just_left: true, .. }) => {
