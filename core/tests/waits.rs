@@ -219,3 +219,21 @@ fn half_a_request_withholds_the_answers_before_it_until_it_is_whole_or_given_up(
     assert!(matches!(bench.advance(Wake::Ready), Ok((ConnState::ReadBody, _))));
     assert_eq!(received(&mut bench), "");
 }
+
+#[test]
+fn blank_lines_behind_a_request_do_not_hold_its_answer_back() {
+    for (coalesce, request, answer) in [
+        (true, &b"GET /missing"[..], "404"),
+        (false, b"GET /missing", "404"),
+        (true, b"GET /small.txt", "200"),
+    ] {
+        let mut bench = Bench::new(|c| c.knobs.coalesce = coalesce);
+        bench.send(&[request, b" HTTP/1.1\r\nHost: a\r\n\r\n\r\n\n"].concat());
+        assert_eq!(
+            bench.advance(Wake::Ready),
+            Ok((ConnState::KeepAlive, 5)),
+            "nobody waits for half a request"
+        );
+        assert!(received(&mut bench).starts_with(&format!("HTTP/1.1 {answer} ")));
+    }
+}

@@ -86,6 +86,17 @@ impl Exchange {
         self.head.reset();
     }
 
+    /// Counts blank lines that follow the request as part of it.
+    pub(super) fn eat_blank_lines(&mut self) {
+        while let Some(rest) = self.input.get(self.request_end..) {
+            self.request_end += match rest {
+                [b'\r', b'\n', ..] => 2,
+                [b'\n', ..] => 1,
+                _ => return,
+            };
+        }
+    }
+
     /// Makes room at the front, so that a pipelining client cannot grow the buffer without end.
     pub(super) fn compact(&mut self) {
         if self.at > 0 {
@@ -156,12 +167,17 @@ impl Exchange {
         );
     }
 
-    /// Writes the pending log lines.
+    /// Writes the pending log lines; the requests in them are done.
     pub(super) fn write_log(&mut self, cx: &ThreadContext<'_>, peer: &Peer) {
         self.format_log(cx, peer, None);
         if std::mem::take(&mut self.uncounted) {
             cx.slot.count_request(self.account());
         }
+        self.write_lines(cx);
+    }
+
+    /// Writes the log lines there are, while a request is in progress: what was written is said of its answer.
+    pub(super) fn write_lines(&mut self, cx: &ThreadContext<'_>) {
         if !self.log.is_empty() {
             if let Some(log) = &cx.server.access_log {
                 // One call per line, as Apache makes, also where answers had a common write.

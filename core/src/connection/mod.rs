@@ -165,6 +165,7 @@ impl Connection {
     /// it has just been made.
     fn next_request(&mut self, cx: &mut ThreadContext<'_>, probed: bool) -> Flow {
         let exchange = self.exchange.as_deref_mut().expect("held from the request's first byte to here");
+        exchange.eat_blank_lines();
         exchange.finish_request();
         if cx.leaving.stopping() {
             return Flow::Go(Phase::Send { then: AfterSend::Close });
@@ -174,8 +175,9 @@ impl Connection {
             return Flow::Go(Phase::ReadRequest);
         }
         if !probed {
-            match read::probe(self.socket.as_ref(), exchange, cx) {
+            match read::look(self.socket.as_ref(), exchange, cx) {
                 read::Filled::Some => {
+                    exchange.finish_request();
                     cx.slot.set(Status::Read);
                     return Flow::Go(Phase::ReadRequest);
                 }

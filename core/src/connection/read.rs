@@ -36,6 +36,21 @@ enum Manner {
     Waiting,
 }
 
+/// Looks for a pipelined request: in the buffer, then with one read after another. Blank lines are none; like Apache's check it
+/// eats them, so that a client that ends its request with one too many is not kept waiting.
+pub(super) fn look(socket: Option<&OwnedFd>, exchange: &mut Exchange, cx: &ThreadContext<'_>) -> Filled {
+    loop {
+        exchange.eat_blank_lines();
+        if exchange.request_end < exchange.input.len() {
+            return Filled::Some;
+        }
+        match probe(socket, exchange, cx) {
+            Filled::Some => {}
+            other => return other,
+        }
+    }
+}
+
 /// One read that looks for a pipelined request.
 pub(super) fn probe(socket: Option<&OwnedFd>, exchange: &mut Exchange, cx: &ThreadContext<'_>) -> Filled {
     fill(socket, exchange, Manner::Looking, cx.server.config.knobs.reread)

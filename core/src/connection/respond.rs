@@ -109,13 +109,11 @@ impl Connection {
         if waits && full {
             return Flow::Go(Phase::Send { then: AfterSend::Next { probed: false } });
         }
-        let behind = exchange.request_end < exchange.input.len();
-        let more = behind
-            || match read::probe(self.socket.as_ref(), exchange, cx) {
-                read::Filled::Some => true,
-                read::Filled::Nothing | read::Filled::End => false,
-                read::Filled::Failed => return Flow::Close(CloseReason::Client),
-            };
+        let more = match read::look(self.socket.as_ref(), exchange, cx) {
+            read::Filled::Some => true,
+            read::Filled::Nothing | read::Filled::End => false,
+            read::Filled::Failed => return Flow::Close(CloseReason::Client),
+        };
         if more && waits {
             exchange.format_log(cx, &self.peer, Some(emitted));
             return Flow::Go(Phase::NextRequest { probed: true });
@@ -151,17 +149,18 @@ impl Connection {
             Err(errno) if is_gone(errno) => return Flow::Close(CloseReason::Client),
             Err(errno) => return Flow::Close(CloseReason::Error(errno as i32)),
         }
-        cx.slot.set(Status::Log);
-        exchange.write_log(cx, &self.peer);
-        exchange.output.close_file();
+        if matches!(then, AfterSend::ReadRequest | AfterSend::ReadBody) {
+            exchange.write_lines(cx);
+        } else {
+            cx.slot.set(Status::Log);
+            exchange.write_log(cx, &self.peer);
+            exchange.output.close_file();
+        }
         match then {
             AfterSend::Next { probed } => Flow::Go(Phase::NextRequest { probed }),
             AfterSend::Close => self.begin_linger(false, CloseReason::Finished),
             AfterSend::ReadRequest => Flow::Go(Phase::ReadRequest),
-            AfterSend::ReadBody => {
-                cx.slot.set(Status::Write);
-                Flow::Go(Phase::ReadBody)
-            }
+            AfterSend::ReadBody => Flow::Go(Phase::ReadBody),
         }
     }
 }
