@@ -47,7 +47,7 @@ static CARD: Card = Card {
     shape: Shape::EVENT,
     holder: "thread",
     parks: ParkSet::EVENT,
-    faithful: &[("linger", "read-first"), ("coalesce", "0")],
+    faithful: &[("linger", "read-first"), ("coalesce", "off"), ("later-line", "timeout")],
     profile: Profile::Apache,
     obeys: &["park", "shed", "stop-signal", "AsyncRequestWorkerFactor"],
     deviations: &[
