@@ -409,6 +409,13 @@ impl Parent {
             knobs: &self.setup.knobs,
             log: &self.log,
         });
+        let closed = signals::leaving().closed_kept();
+        if closed > 0 {
+            let text = format!(
+                "child ends, kept connections closed: {closed} (a request that was on its way on one was not answered)"
+            );
+            self.log.say(LogLevel::Info, &text);
+        }
         if let ExitReason::Sick(errno) = reason {
             self.log.say(LogLevel::Emerg, &format!("child ends early: {}", errno.desc()));
         }
