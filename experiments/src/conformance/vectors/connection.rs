@@ -70,7 +70,7 @@ pub(super) const VECTORS: &[Vector] = &[
         source: "mpm-semantics 2, 4.2",
         setup: &["KeepAliveTimeout 2"],
         knobs: &[],
-        expect: &[(EVERY, "closed after 2-4 s")],
+        expect: &[(EVERY, "closed after 1-4 s")],
         differs: None,
         run: keep_alive_timeout,
     },
@@ -103,7 +103,7 @@ pub(super) const VECTORS: &[Vector] = &[
         source: "mpm-semantics 8 F, 9.2, V11",
         setup: &["MaxRequestWorkers 1", "worker event: ThreadsPerChild 1", "KeepAliveTimeout 2"],
         knobs: &[],
-        expect: &[("prefork worker", "K for 2-5 s, C for 2-5 s, _; closed"), ("event", "_; closed")],
+        expect: &[("prefork worker", "K for 1-5 s, C for 1-5 s, _; closed"), ("event", "_; closed")],
         differs: None,
         run: idle_on_the_scoreboard,
     },
@@ -221,7 +221,7 @@ fn keep_alive_timeout(bench: &mut Bench) -> Seen {
     let mut client = bench.idle()?;
     let start = Instant::now();
     let end = client.end();
-    Ok(format!("{end} after {}", span(start.elapsed(), 2..4)))
+    Ok(format!("{end} after {}", span(start.elapsed(), 1..4)))
 }
 
 fn keep_alive_milliseconds(bench: &mut Bench) -> Seen {
@@ -253,7 +253,7 @@ fn idle_on_the_scoreboard(bench: &mut Bench) -> Seen {
         }
         end != Reply::Silence && letters == "_"
     })?;
-    Ok(format!("{}; {end}", bench::story(&states, 2..5)))
+    Ok(format!("{}; {end}", bench::story(&states, 1..5)))
 }
 
 fn idle_client_leaves(bench: &mut Bench) -> Seen {

@@ -17,7 +17,7 @@ pub(super) const VECTORS: &[Vector] = &[
         setup: ONE,
         knobs: &[],
         expect: &[
-            ("prefork worker", "200, closed after 0-2 s; C for 2-5 s, _"),
+            ("prefork worker", "200, closed after 0-2 s; C for 1-5 s, _"),
             ("event", "200, closed after 0-2 s; _"),
         ],
         differs: None,
@@ -40,8 +40,8 @@ pub(super) const VECTORS: &[Vector] = &[
         setup: ONE,
         knobs: &[],
         expect: &[
-            ("prefork worker", "C meanwhile; gone after 30-36 s"),
-            ("event", "_ meanwhile; gone after 30-36 s"),
+            ("prefork worker", "C meanwhile; gone after 29-36 s"),
+            ("event", "_ meanwhile; gone after 29-36 s"),
         ],
         differs: None,
         run: linger_and_junk,
@@ -74,7 +74,7 @@ fn linger_holds(bench: &mut Bench) -> Seen {
     let end = client.end();
     let closed = span(start.elapsed(), 0..2);
     let states = bench.letters_until(|letters| letters == "_")?;
-    Ok(format!("{reply}, {end} after {closed}; {}", bench::story(&states, 2..5)))
+    Ok(format!("{reply}, {end} after {closed}; {}", bench::story(&states, 1..5)))
 }
 
 fn linger_ends(bench: &mut Bench) -> Seen {
@@ -92,7 +92,7 @@ fn linger_and_junk(bench: &mut Bench) -> Seen {
         let junk = scope.spawn(move || client.babble(Duration::from_secs(1), bench::PATIENCE));
         let meanwhile = bench.settled();
         let gone = junk.join().expect("sending does not panic");
-        let gone = gone.map_or("not gone".to_owned(), |time| format!("gone after {}", span(time, 30..36)));
+        let gone = gone.map_or("not gone".to_owned(), |time| format!("gone after {}", span(time, 29..36)));
         Ok(format!("{} meanwhile; {gone}", meanwhile?))
     })
 }

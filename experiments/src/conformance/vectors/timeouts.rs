@@ -28,7 +28,7 @@ pub(super) const VECTORS: &[Vector] = &[
         knobs: &[],
         expect: &[(
             EVERY,
-            "408 Connection close with a page after 2-4 s, closed; logged GET /small HTTP/1.1 408",
+            "408 Connection close with a page after 1-4 s, closed; logged GET /small HTTP/1.1 408",
         )],
         differs: None,
         run: slow_header_is_told,
@@ -39,7 +39,7 @@ pub(super) const VECTORS: &[Vector] = &[
         source: "mpm-semantics 7.7",
         setup: &["Timeout 2"],
         knobs: &[],
-        expect: &[(EVERY, "closed after 2-4 s; logged - 408")],
+        expect: &[(EVERY, "closed after 1-4 s; logged - 408")],
         differs: None,
         run: slow_line_is_not_told,
     },
@@ -54,7 +54,7 @@ pub(super) const VECTORS: &[Vector] = &[
             "worker event: ThreadsPerChild 1",
         ],
         knobs: &[],
-        expect: &[(APACHES, "R, closed after 2-4 s; logged - 408")],
+        expect: &[(APACHES, "R, closed after 1-4 s; logged - 408")],
         differs: None,
         run: silent,
     },
@@ -64,7 +64,7 @@ pub(super) const VECTORS: &[Vector] = &[
         source: "mpm-semantics 7, 9.2",
         setup: &["Timeout 2", "MaxRequestWorkers 1", "worker event: ThreadsPerChild 1"],
         knobs: &[],
-        expect: &[(APACHES, "W; 408 after 2-4 s")],
+        expect: &[(APACHES, "W; 408 after 1-4 s")],
         differs: None,
         run: slow_body,
     },
@@ -84,7 +84,7 @@ pub(super) const VECTORS: &[Vector] = &[
         source: "mpm-semantics 2",
         setup: &["KeepAliveTimeout 2", "Timeout 6"],
         knobs: &[],
-        expect: &[("prefork worker", "closed after 2-5 s"), ("event", "closed after 6-9 s")],
+        expect: &[("prefork worker", "closed after 1-5 s"), ("event", "closed after 5-9 s")],
         differs: None,
         run: second_line,
     },
@@ -94,7 +94,7 @@ pub(super) const VECTORS: &[Vector] = &[
         source: "mpm-semantics 2",
         setup: &["KeepAliveTimeout 2", "Timeout 5"],
         knobs: &[],
-        expect: &[(EVERY, "408 after 5-8 s")],
+        expect: &[(EVERY, "408 after 4-8 s")],
         differs: None,
         run: second_header,
     },
@@ -122,7 +122,7 @@ fn slow_header_is_told(bench: &mut Bench) -> Seen {
     let answer = client.answer()?;
     let page = if answer.body.is_empty() { "without" } else { "with" };
     let connection = answer.field("Connection").unwrap_or("missing");
-    let after = span(start.elapsed(), 2..4);
+    let after = span(start.elapsed(), 1..4);
     let line = logged(bench)?;
     Ok(format!(
         "{} Connection {connection} {page} a page after {after}, {}; logged {line}",
@@ -136,7 +136,7 @@ fn slow_line_is_not_told(bench: &mut Bench) -> Seen {
     client.send("GET /sm")?;
     let start = Instant::now();
     let end = client.end();
-    Ok(format!("{end} after {}; logged {}", span(start.elapsed(), 2..4), logged(bench)?))
+    Ok(format!("{end} after {}; logged {}", span(start.elapsed(), 1..4), logged(bench)?))
 }
 
 fn silent(bench: &mut Bench) -> Seen {
@@ -144,7 +144,7 @@ fn silent(bench: &mut Bench) -> Seen {
     let mut client = bench.dial()?;
     let board = bench.settled()?;
     let end = client.end();
-    Ok(format!("{board}, {end} after {}; logged {}", span(start.elapsed(), 2..4), logged(bench)?))
+    Ok(format!("{board}, {end} after {}; logged {}", span(start.elapsed(), 1..4), logged(bench)?))
 }
 
 fn slow_body(bench: &mut Bench) -> Seen {
@@ -152,7 +152,7 @@ fn slow_body(bench: &mut Bench) -> Seen {
     let mut client = bench.hold()?;
     let board = bench.settled()?;
     let reply = client.reply(bench::PATIENCE);
-    Ok(format!("{board}; {reply} after {}", span(start.elapsed(), 2..4)))
+    Ok(format!("{board}; {reply} after {}", span(start.elapsed(), 1..4)))
 }
 
 fn trickled(bench: &mut Bench) -> Seen {
@@ -180,9 +180,9 @@ fn second(bench: &Bench, text: &str, range: Range<u32>) -> Seen {
 }
 
 fn second_line(bench: &mut Bench) -> Seen {
-    second(bench, "GET /sm", if bench.model == "event" { 6..9 } else { 2..5 })
+    second(bench, "GET /sm", if bench.model == "event" { 5..9 } else { 1..5 })
 }
 
 fn second_header(bench: &mut Bench) -> Seen {
-    second(bench, "GET /small HTTP/1.1\r\nHost: loc", 5..8)
+    second(bench, "GET /small HTTP/1.1\r\nHost: loc", 4..8)
 }
