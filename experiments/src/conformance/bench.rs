@@ -167,7 +167,7 @@ impl Bench {
     /// Asks again and again until there is an answer.
     pub fn wait<T>(&self, what: &str, mut ask: impl FnMut() -> Option<T>) -> Result<T, Trouble> {
         within(PATIENCE, &mut ask).ok_or_else(|| {
-            let board = self.board().map_or_else(|_| "unreadable".to_owned(), |board| board.letters());
+            let board = self.board().map_or_else(|_| "unreadable".to_owned(), |board| board.living());
             Trouble::failed(format!("waited in vain: {what} (scoreboard {board})"))
         })
     }
