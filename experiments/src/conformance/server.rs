@@ -204,6 +204,7 @@ fn preamble(directory: &Path, model: &str, vector: &Vector) -> Result<String, Tr
     let types = Path::new("/etc/mime.types");
     let types = if types.is_file() { types } else { Path::new("/dev/null") };
     writeln!(text, "TypesConfig {}", types.display()).expect("writing to a String cannot fail");
+    text.push_str("<Location \"/server-status\">\n  SetHandler server-status\n</Location>\n");
     text.push_str("<Directory />\n  AllowOverride None\n  Require all granted\n</Directory>\n");
     Ok(text)
 }
