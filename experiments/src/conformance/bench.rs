@@ -41,6 +41,11 @@ impl Bench {
         self.running.address
     }
 
+    /// The address that `{second}` stands for in a set-up.
+    pub fn second(&self) -> SocketAddr {
+        self.running.second
+    }
+
     /// The document root, to put files into. `/small` is there: 1 KiB.
     pub fn root(&self) -> &Path {
         &self.running.root
@@ -49,6 +54,11 @@ impl Bench {
     /// A new connection.
     pub fn dial(&self) -> Result<Client, Trouble> {
         Client::dial(self.address())
+    }
+
+    /// A new connection to the address that `{second}` stands for.
+    pub fn dial_second(&self) -> Result<Client, Trouble> {
+        Client::dial(self.second())
     }
 
     /// `n` new connections.

@@ -14,6 +14,7 @@ mod curve;
 mod run;
 mod server;
 pub mod table;
+pub mod trace;
 pub mod vectors;
 
 pub use bench::Bench;

@@ -1,0 +1,3 @@
+//! x
+use crate::conformance::Vector;
+pub(super) const VECTORS: &[Vector] = &[];
