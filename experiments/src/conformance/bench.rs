@@ -192,6 +192,20 @@ impl Bench {
         })
     }
 
+    /// Waits until no request is in progress: every worker is ready, or waits between two requests.
+    pub fn wait_until_quiet(&self) -> Result<(), Trouble> {
+        self.wait("no request is in progress", || {
+            self.board().ok()?.living().chars().all(|letter| matches!(letter, '_' | 'K')).then_some(())
+        })
+    }
+
+    /// The letters of slots that are not dead, sorted: which worker has what is chance.
+    pub fn sorted_letters(&self) -> Result<String, Trouble> {
+        let mut letters: Vec<char> = self.board()?.living().chars().collect();
+        letters.sort_unstable();
+        Ok(letters.into_iter().collect())
+    }
+
     /// The number of children at each tick of the parent (1 s), from now until it is `last`: see [`curve`].
     pub fn children_per_tick(&self, last: usize) -> Result<String, Trouble> {
         curve::per_tick(&mut || self.children().len(), last, PATIENCE)

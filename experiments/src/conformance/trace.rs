@@ -204,7 +204,8 @@ pub fn names(calls: &[Call]) -> String {
             _ => said.push((name, 1)),
         }
     }
-    let said = said.into_iter().map(|(name, times)| if times == 1 { name } else { format!("{name} x{times}") });
+    let said =
+        said.into_iter().map(|(name, times)| if times == 1 { name } else { format!("{name} x{times}") });
     said.collect::<Vec<_>>().join(" ")
 }
 

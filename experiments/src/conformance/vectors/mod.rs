@@ -5,6 +5,7 @@ mod calls;
 mod connection;
 mod event;
 mod lifecycle;
+mod listen;
 mod pool;
 mod proc;
 mod spawn;
@@ -18,6 +19,7 @@ pub(super) const ALL: &[&[Vector]] = &[
     spawn::VECTORS,
     lifecycle::VECTORS,
     accept::VECTORS,
+    listen::VECTORS,
     event::VECTORS,
     writes::VECTORS,
     calls::VECTORS,

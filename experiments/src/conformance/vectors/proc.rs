@@ -1,5 +1,6 @@
 //! What `/proc` says of a server's sockets.
 
+use crate::conformance::Bench;
 use std::fs;
 use std::net::SocketAddr;
 
@@ -16,6 +17,11 @@ pub(super) fn sockets(pid: i32) -> Vec<u64> {
         .collect();
     found.sort_unstable();
     found.into_iter().map(|(_, inode)| inode).collect()
+}
+
+/// How many sockets the children have together.
+pub(super) fn of_children(bench: &Bench) -> usize {
+    bench.children().into_iter().map(|child| sockets(child).len()).sum()
 }
 
 /// The inodes of the sockets that listen at an IPv4 address (proc(5), `/proc/net/tcp`; state 0A is LISTEN).
