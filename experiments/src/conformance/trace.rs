@@ -141,20 +141,59 @@ impl Calls {
         threads
     }
 
-    /// The calls of the thread that serves a request: from the one that brings `mark` until the thread reads `next`, which is left out.
-    /// Memory that is only taken or given back is left out, see [`without_memory`].
+    /// The calls of the thread that serves a request: from the one that brings `mark` until the same thread reads `next`, which
+    /// is left out. As in [`Calls::connection`].
     ///
     /// # Errors
-    /// No thread, or not the same one, reads both.
+    /// No thread reads both.
     pub fn between(&self, mark: &str, next: &str) -> Result<Vec<Call>, Trouble> {
-        let of_one = |calls: &Vec<&Call>| {
+        let of_one = |calls: Vec<Call>| {
             let place = |text: &str| calls.iter().position(|call| call.brings(text));
-            let (from, to) = (place(mark)?, place(next)?);
-            Some(calls.get(from..to)?.iter().map(|call| (*call).clone()).collect::<Vec<_>>())
+            Some(calls.get(place(mark)?..place(next)?)?.to_vec())
         };
-        let found = self.by_thread().values().find_map(of_one);
-        found.map(without_memory).ok_or_else(|| {
-            Trouble::failed(format!("no thread reads {mark} and then {next}: {}", names(&self.0)))
+        let found = self.served().find_map(of_one);
+        found.ok_or_else(|| Trouble::failed(format!("no thread reads {mark} and then {next}")))
+    }
+
+    /// The calls that one connection costs, of which the first read brings `mark`: first those of the thread that accepts it, if
+    /// that is another than the one that serves it, then of the latter, until it begins another. Calls that have not returned and
+    /// memory that is only taken or given back are left out.
+    ///
+    /// # Errors
+    /// No thread reads it.
+    pub fn connection(&self, mark: &str) -> Result<(Vec<Call>, Vec<Call>), Trouble> {
+        let begins =
+            |call: &Call| matches!(call.name.as_str(), "accept4" | "getsockname" | "fcntl" | "epoll_wait");
+        let of_server = |calls: Vec<Call>| {
+            let read = calls.iter().position(|call| call.brings(mark))?;
+            let from = calls[..read].iter().rposition(|call| !begins(call)).map_or(0, |before| before + 1);
+            let to = calls[read..].iter().position(begins).map_or(calls.len(), |length| read + length);
+            Some(calls[from..to].to_vec())
+        };
+        let server = self.served().find_map(of_server);
+        let server = server.ok_or_else(|| Trouble::failed(format!("no thread reads {mark}")))?;
+        if server.iter().any(|call| call.name == "accept4") {
+            return Ok((Vec::new(), server));
+        }
+        let of_listener = |calls: Vec<Call>| {
+            let before: Vec<_> = calls.into_iter().filter(|call| call.at < server[0].at).collect();
+            let accept = before.iter().rposition(|call| call.name == "accept4")?;
+            let waits = accept > 0 && before[accept - 1].name == "epoll_wait";
+            Some(before[if waits { accept - 1 } else { accept }..=accept].to_vec())
+        };
+        let listener = self.served().find_map(of_listener);
+        listener.map(|listener| (listener, server)).ok_or_else(|| Trouble::failed("no thread accepts"))
+    }
+
+    /// What each thread has done: calls that returned, without memory, and without the bytes that wake a listener for the first of
+    /// many time-outs: which connection's that is, is chance.
+    fn served(&self) -> impl Iterator<Item = Vec<Call>> {
+        let returned = |call: &&&Call| {
+            let wakes = call.name == "write" && call.result == "1";
+            !call.result.starts_with('?') && !call.failed_with("EINTR") && !wakes
+        };
+        self.by_thread().into_values().map(move |calls| {
+            without_memory(calls.iter().filter(returned).map(|call| (*call).clone()).collect())
         })
     }
 }
