@@ -1,6 +1,7 @@
 //! The models' own mechanisms, one row each.
 
 use crate::ParkSet;
+use crate::process::scoreboard::Layout;
 use mpmlab_core::config::knobs::KnobValue;
 use mpmlab_core::connection::step::ConnState;
 use mpmlab_core::knobs;
@@ -46,6 +47,11 @@ knobs! {
         stop_signal: bool = "on", "stop-signal", directive "LabStopSignal", levels ["on", "off"],
             lean "on",
             changes "children that are killed when the server stops";
+        /// Where the scoreboard's rows lie: one behind the other as Apache's, readable as such, or on cache lines of their own.
+        scoreboard_layout: Layout = "packed", "scoreboard-layout", directive "LabScoreboardLayout",
+            levels ["packed", "padded"],
+            lean "padded",
+            changes "cache lines that two workers write to";
     }
 }
 
