@@ -15,6 +15,7 @@ mod curve;
 mod run;
 mod server;
 pub mod table;
+pub mod trace;
 pub mod vectors;
 
 pub use bench::Bench;

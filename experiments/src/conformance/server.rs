@@ -59,6 +59,7 @@ pub const BASE: &[&str] = &[
 pub(super) struct Running {
     pub(super) server: Server,
     pub(super) address: SocketAddr,
+    pub(super) second: SocketAddr,
     pub(super) root: PathBuf,
     pub(super) error_log: PathBuf,
     pub(super) access_log: PathBuf,
@@ -141,6 +142,7 @@ pub(super) fn start(program: &Program, model: &str, vector: &Vector) -> Result<R
     let mut running = Running {
         server,
         address,
+        second,
         root,
         error_log,
         access_log,

@@ -1,5 +1,7 @@
 //! The scenarios, one file per subject.
 
+mod accept;
+mod calls;
 mod connection;
 mod letters;
 mod lifecycle;
@@ -9,6 +11,11 @@ mod readtimeout;
 mod spawn;
 mod status;
 mod timeouts;
+mod event;
+mod listen;
+mod pool;
+mod proc;
+mod writes;
 
 use super::Vector;
 
@@ -23,4 +30,9 @@ pub(super) const ALL: &[&[Vector]] = &[
     letters::VECTORS,
     spawn::VECTORS,
     lifecycle::VECTORS,
+    accept::VECTORS,
+    listen::VECTORS,
+    event::VECTORS,
+    writes::VECTORS,
+    calls::VECTORS,
 ];
