@@ -21,7 +21,7 @@ pub const LOOK: Duration = Duration::from_millis(10);
 
 /// A server that runs for one scenario.
 pub struct Bench {
-    running: Running,
+    pub(super) running: Running,
     /// Name of the model.
     pub model: String,
 }

@@ -11,6 +11,7 @@ pub mod bench;
 pub mod board;
 pub mod client;
 mod curve;
+mod lifespan;
 mod run;
 mod server;
 pub mod table;
