@@ -89,7 +89,7 @@ impl Bench {
     }
 
     /// Do processes have several workers each?
-    pub fn board_is_threaded(&self) -> bool {
+    pub fn is_threaded(&self) -> bool {
         self.board().is_ok_and(|board| board.thread_limit > 1)
     }
 

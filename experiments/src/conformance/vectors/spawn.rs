@@ -194,7 +194,7 @@ fn grow(bench: &mut Bench, clients: usize, last: usize) -> Seen {
 
 fn growth_overshoots(bench: &mut Bench) -> Seen {
     // With one more spare worker, 16 processes would do.
-    let clients = if bench.board()?.thread_limit == 1 { 12 } else { 28 };
+    let clients = if !bench.is_threaded() { 12 } else { 28 };
     let mut held = bench.dial_many(clients)?;
     for client in &mut held {
         client.send(HOLD)?;
@@ -215,13 +215,13 @@ fn rate_is_frozen(bench: &mut Bench) -> Seen {
         let now = bench.children();
         (now.len() == 2 && now.is_disjoint(&old)).then_some(())
     })?;
-    let clients = if bench.board()?.thread_limit == 1 { 22 } else { 44 };
+    let clients = if !bench.is_threaded() { 22 } else { 44 };
     grow(bench, clients, 27)
 }
 
 /// Keeps as many workers busy as keeps all six processes, then lets go.
 fn shrink(bench: &mut Bench) -> Seen {
-    let clients = if bench.board()?.thread_limit == 1 { 4 } else { 8 };
+    let clients = if !bench.is_threaded() { 4 } else { 8 };
     drop(bench.hold_many(clients)?);
     bench.children_per_tick(2)
 }
@@ -240,7 +240,7 @@ fn nothing_happens(bench: &mut Bench) -> Seen {
 }
 
 fn max_spare_is_raised(bench: &mut Bench) -> Seen {
-    let clients = if bench.board()?.thread_limit == 1 { 4 } else { 8 };
+    let clients = if !bench.is_threaded() { 4 } else { 8 };
     drop(bench.hold_many(clients)?);
     let curve = bench.children_until_quiet(3)?;
     let said = if bench.said().contains("MaxSpare") { "something" } else { "nothing" };
