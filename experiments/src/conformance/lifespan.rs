@@ -49,6 +49,20 @@ impl Bench {
             .collect())
     }
 
+    /// A kept connection that idles in the server's eyes too: an answer is sent before its worker is done with it.
+    pub fn parked(&self) -> Result<Client, Trouble> {
+        let client = self.idle()?;
+        self.wait_for_calm()?;
+        Ok(client)
+    }
+
+    /// Waits until no worker reads, answers, logs or closes.
+    pub fn wait_for_calm(&self) -> Result<(), Trouble> {
+        self.wait("no worker is busy", || {
+            (self.board().is_ok_and(|board| !board.living().contains(['R', 'W', 'L', 'C']))).then_some(())
+        })
+    }
+
     /// One request in progress in each process, with the process's id. Which process takes a connection is chance, so those
     /// that land where there is one already leave again.
     pub fn hold_in_each(&self) -> Result<Vec<(i32, Client)>, Trouble> {

@@ -1,7 +1,6 @@
 //! Ends of processes: stopped, retired, killed (mpm-semantics 5.1, 6).
 
 use crate::conformance::bench::{Bench, span};
-use crate::conformance::client::Reply;
 use crate::conformance::lifespan::glance;
 use crate::conformance::{APACHES, EVERY, Seen, Trouble, Vector};
 use crate::reason::reason;
@@ -237,7 +236,7 @@ fn killed_child(bench: &mut Bench) -> Seen {
         }
         seen.push(text);
         drop(held);
-        bench.wait("nobody is served", || (bench.count('W') + bench.count('C') == 0).then_some(()))?;
+        bench.wait_for_calm()?;
     }
     Ok(seen.join("; "))
 }
@@ -274,7 +273,7 @@ fn connections_per_child(bench: &mut Bench) -> Seen {
 
 fn retiring_and_idle(bench: &mut Bench) -> Seen {
     let pid = bench.only_child()?;
-    let mut idle = bench.idle()?;
+    let mut idle = bench.parked()?;
     for _ in 0..5 {
         bench.get("/small")?;
         if bench.happens(Duration::from_millis(500), || {

@@ -172,7 +172,7 @@ pub(super) const VECTORS: &[Vector] = &[
 ];
 
 fn idle_over_restart(bench: &mut Bench) -> Seen {
-    let mut client = bench.idle()?;
+    let mut client = bench.parked()?;
     let start = Instant::now();
     bench.restart(Signal::SIGUSR1)?;
     let reply = client.end();
@@ -181,7 +181,7 @@ fn idle_over_restart(bench: &mut Bench) -> Seen {
 }
 
 fn ask_over_restart(bench: &mut Bench) -> Seen {
-    let mut client = bench.idle()?;
+    let mut client = bench.parked()?;
     bench.restart(Signal::SIGUSR1)?;
     if glance(&mut client) == Reply::Closed {
         return Ok("closed".to_owned());
@@ -260,18 +260,16 @@ fn generations(bench: &mut Bench) -> Seen {
 }
 
 fn statistics(bench: &mut Bench) -> Seen {
-    let settled = |bench: &Bench| {
-        bench.wait("the scoreboard is quiet", || (bench.count('_') >= 2).then_some(()))?;
-        bench.board().map(|board| board.accesses())
-    };
+    let accesses = |bench: &Bench| bench.board().map(|board| board.accesses());
     for _ in 0..5 {
         bench.get("/small")?;
     }
-    bench.wait("the last request is counted", || (bench.board().ok()?.accesses() >= 5).then_some(()))?;
-    let mut seen = format!("{} accesses", settled(bench)?);
+    bench.wait_for_calm()?;
+    let mut seen = format!("{} accesses", accesses(bench)?);
     for signal in [Signal::SIGUSR1, Signal::SIGHUP] {
         bench.restart(signal)?;
-        seen += &format!(", after {} {}", &signal.as_str()[3..], settled(bench)?);
+        bench.wait("somebody is ready", || (bench.count('_') > 0).then_some(()))?;
+        seen += &format!(", after {} {}", &signal.as_str()[3..], accesses(bench)?);
     }
     Ok(seen)
 }
