@@ -23,7 +23,7 @@ const INSTANT: Duration = Duration::from_millis(400);
 
 /// A server that runs for one scenario.
 pub struct Bench {
-    running: Running,
+    pub(super) running: Running,
     /// Name of the model.
     pub model: String,
 }

@@ -64,6 +64,11 @@ pub(super) struct Running {
     pub(super) error_log: PathBuf,
     pub(super) access_log: PathBuf,
     pub(super) scoreboard: PathBuf,
+    /// The configuration file.
+    pub(super) file: PathBuf,
+    pub(super) pid_file: PathBuf,
+    /// What the server writes to its terminal.
+    pub(super) terminal: PathBuf,
     // Last: removed when the server is gone.
     _scratch: Scratch,
 }
@@ -119,6 +124,7 @@ pub(super) fn start(program: &Program, model: &str, vector: &Vector) -> Result<R
     }
     let file = directory.join("server.conf");
     fs::write(&file, text)?;
+    let terminal = directory.join("stderr.log");
     let launch = Launch {
         program: match program {
             Program::Mpmlab(path) => path.clone(),
@@ -126,15 +132,16 @@ pub(super) fn start(program: &Program, model: &str, vector: &Vector) -> Result<R
         },
         arguments: match program {
             Program::Mpmlab(_) => {
-                let mut words = vec!["serve".into(), "--mpm".into(), model.into(), "-f".into(), file.into()];
+                let mut words =
+                    vec!["serve".into(), "--mpm".into(), model.into(), "-f".into(), (&file).into()];
                 words.extend(vector.knobs.iter().flat_map(|knob| ["--set".into(), (*knob).into()]));
                 words
             }
-            Program::Apache2 => vec!["-f".into(), file.into(), "-DFOREGROUND".into()],
+            Program::Apache2 => vec!["-f".into(), (&file).into(), "-DFOREGROUND".into()],
         },
         announces: Announces::InLog(address),
         processes: 0,
-        log: directory.join("stderr.log"),
+        log: terminal.clone(),
         more_logs: vec![error_log.clone()],
         probe_path: String::new(),
     };
@@ -147,6 +154,9 @@ pub(super) fn start(program: &Program, model: &str, vector: &Vector) -> Result<R
         error_log,
         access_log,
         scoreboard: PathBuf::new(),
+        file,
+        pid_file: directory.join("pid"),
+        terminal,
         _scratch: scratch,
     };
     settle(&mut running)?;

@@ -608,8 +608,10 @@ impl Parent {
             }
             WaitStatus::Signaled(pid, signal, _) => {
                 killed = true;
-                let text = format!("child pid {pid} exit signal {} ({})", signal.as_str(), signal as i32);
-                self.say(LogLevel::Notice, 52, &text);
+                if let Some(name) = signals::remarkable(signal) {
+                    let text = format!("child pid {pid} exit signal {name} ({})", signal as i32);
+                    self.say(LogLevel::Notice, 52, &text);
+                }
             }
             _ => {}
         }

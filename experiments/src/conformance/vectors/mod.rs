@@ -3,18 +3,20 @@
 mod accept;
 mod calls;
 mod connection;
+mod event;
 mod letters;
 mod lifecycle;
+mod limits;
 mod linger;
+mod listen;
 mod pipeline;
+mod pool;
+mod proc;
 mod readtimeout;
+mod restart;
 mod spawn;
 mod status;
 mod timeouts;
-mod event;
-mod listen;
-mod pool;
-mod proc;
 mod writes;
 
 use super::Vector;
@@ -22,17 +24,19 @@ use super::Vector;
 /// Every vector, by subject.
 pub(super) const ALL: &[&[Vector]] = &[
     connection::VECTORS,
-    linger::VECTORS,
     pipeline::VECTORS,
+    linger::VECTORS,
     timeouts::VECTORS,
     readtimeout::VECTORS,
-    status::VECTORS,
-    letters::VECTORS,
-    spawn::VECTORS,
-    lifecycle::VECTORS,
     accept::VECTORS,
     listen::VECTORS,
     event::VECTORS,
     writes::VECTORS,
     calls::VECTORS,
+    spawn::VECTORS,
+    limits::VECTORS,
+    lifecycle::VECTORS,
+    restart::VECTORS,
+    letters::VECTORS,
+    status::VECTORS,
 ];
