@@ -511,6 +511,7 @@ mod tests {
                 linger: LingerStyle::ReadFirst,
                 reread: false,
                 withhold: false,
+                keep_promise: true,
                 ..CoreKnobs::default()
             }
         );
