@@ -393,21 +393,53 @@ fn a_pid_file_taken_over_is_said_and_left_to_its_new_owner() {
     assert!(!pid.exists());
 }
 
-// mpm-semantics 7.9, V15.
-#[test]
-fn event_without_a_stop_signal_is_killed() {
+/// Stops a server with one connection held, after `first`; says how many TERM and KILL warnings it logged meanwhile.
+fn warnings_at_stop(mpm: &str, knobs: &[&str], first: Option<Signal>) -> (usize, usize) {
     let log = tempfile::NamedTempFile::new().unwrap();
     let to_log = format!("ErrorLog {}", log.path().display());
-    let mut server = start("event", &capacity("event", 1, 2), &["LabStopSignal off", &to_log]);
+    let mut server = start(mpm, &capacity(mpm, 1, 2), &[knobs, &[&to_log]].concat());
     let mut held = server.connect();
     held.hold();
     // The other worker answers, so the first one has been handed its connection.
     server.connect().get();
+    if let Some(first) = first {
+        server.signal(first);
+        // The pid file goes when the parent begins, the child's sockets when it has been told.
+        until("nobody listens", || std::net::TcpStream::connect(server.addr).is_err().then_some(()));
+    }
     server.signal(Signal::SIGTERM);
     assert!(server.wait().success());
     let said = std::fs::read_to_string(log.path()).unwrap();
-    assert_eq!(said.matches("sending a SIGTERM").count(), 3, "{said}");
-    assert_eq!(said.matches("sending a SIGKILL").count(), 1, "{said}");
+    (said.matches("sending a SIGTERM").count(), said.matches("sending a SIGKILL").count())
+}
+
+// mpm-semantics 7.9, V15: that is how the apache profile, the default, behaves.
+#[test]
+fn event_with_a_held_connection_is_killed_after_nine_seconds() {
+    assert_eq!(warnings_at_stop("event", &["LabStopSignal off"], None), (3, 1));
+}
+
+#[test]
+fn worker_with_a_held_connection_stops_at_once() {
+    assert_eq!(warnings_at_stop("worker", &["LabStopSignal off", "LabStopRetiring off"], None), (0, 0));
+}
+
+// mpm-semantics 6: who retires is deaf to the order to stop.
+#[test]
+fn a_retiring_child_that_is_told_to_stop_is_killed_unless_the_knob_says_otherwise() {
+    for mpm in ["worker", "event"] {
+        let graceful = Some(Signal::SIGWINCH);
+        assert_eq!(
+            warnings_at_stop(mpm, &["LabStopRetiring off", "LabStopSignal on"], graceful),
+            (3, 1),
+            "{mpm}"
+        );
+        assert_eq!(
+            warnings_at_stop(mpm, &["LabStopRetiring on", "LabStopSignal on"], graceful),
+            (0, 0),
+            "{mpm}"
+        );
+    }
 }
 
 /// Clients that each made a request and now idle on a kept connection.

@@ -34,10 +34,7 @@ static CARD: Card = Card {
     shape: Shape::WORKER,
     parks: ParkSet::NONE,
     faithful: &[("linger", "wait-first"), ("coalesce", "4")],
-    deviations: &[
-        "a retiring child that is told to stop at once does so; Apache's no longer listens and is killed after 9 s",
-        "children die with their parent, should it be killed",
-    ],
+    deviations: &["children die with their parent, should it be killed"],
     messages: Messages {
         resuming: 292,
         stop: 295,
@@ -62,8 +59,8 @@ impl Mpm for Worker {
     fn child(&self, child: &Child<'_>) -> ExitReason {
         let process = Process {
             child,
-            idlers: Idlers::new(),
-            queue: Queue::new(child.threads()),
+            idlers: Idlers::new(child.knobs.hand_off),
+            queue: Queue::new(child.knobs.hand_off, child.threads()),
             left: AtomicI64::new(child.budget().unwrap_or(i64::MAX)),
         };
         crew::run(child, &process)

@@ -14,6 +14,7 @@
 //! | `orders` | what a threaded child's main thread waits for |
 //! | `listen` | listening sockets |
 //! | `mutex` | the accept mutex |
+//! | `pthread` | the C library's mutex and condition variable |
 //! | `dummy` | the connection that wakes an idle prefork child |
 //! | `reclaim` | the schedule by which children are made to end |
 //! | `privileges` | User and Group |
@@ -30,6 +31,7 @@ pub mod parent;
 pub mod pod;
 pub mod poller;
 pub mod privileges;
+pub mod pthread;
 pub mod reclaim;
 pub mod scoreboard;
 pub mod signals;
