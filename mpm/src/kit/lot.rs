@@ -227,18 +227,15 @@ impl Lot {
         };
         let place = inner.insert(entry);
         self.counts[wait.state as usize].fetch_add(1, Relaxed);
+        let due = self.next_expiry.load(Relaxed);
+        if due == NEVER || expires.saturating_add(WORTH_WAKING_US) < due {
+            self.next_expiry.store(expires, Relaxed);
+            // Before the connection can be reported, and under the lock, as Apache does it.
+            self.wake();
+        }
         if self.poller.add(wait.fd, wait.interest, u64::from(place)).is_err() {
             let (held, ..) = self.remove(&mut inner, place).expect("it was inserted above");
             return Err(held);
-        }
-        let due = self.next_expiry.load(Relaxed);
-        let earlier = due == NEVER || expires.saturating_add(WORTH_WAKING_US) < due;
-        if earlier {
-            self.next_expiry.store(expires, Relaxed);
-        }
-        drop(inner);
-        if earlier {
-            self.wake();
         }
         Ok(())
     }
