@@ -1,5 +1,6 @@
 //! The `mpmlab` command: picks the subcommand, prints errors, sets the exit status.
 
+mod conformance;
 mod load;
 mod mechanisms;
 mod serve;
@@ -23,6 +24,7 @@ enum Command {
     Serve(serve::ServeArgs),
     Load(load::LoadArgs),
     Study(study::StudyArgs),
+    Conformance(conformance::ConformanceArgs),
     Mechanisms(mechanisms::MechanismsArgs),
 }
 
@@ -38,6 +40,7 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::run(&args),
         Command::Load(args) => load::run(args),
         Command::Study(args) => study::run(args),
+        Command::Conformance(args) => conformance::run(&args),
         Command::Mechanisms(args) => mechanisms::run(&args),
     };
     outcome.unwrap_or_else(|error| {

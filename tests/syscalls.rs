@@ -19,7 +19,7 @@ mod trace;
 mod traffic;
 
 use apache::Apache;
-use harness::{MPMS, Server, children_of, identity, until};
+use harness::{Server, children_of, identity, until};
 use profile::Profile;
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
@@ -33,6 +33,9 @@ use traffic::Kind;
 const TEMPLATE: &str = include_str!("syscalls/apache.conf.in");
 const RECORDED: &str = include_str!("golden/syscalls-apache-2.4.71.txt");
 const RECORDED_FROM: &str = "2.4.71";
+
+/// The models that Apache has.
+const APACHES: [&str; 3] = ["prefork", "worker", "event"];
 
 /// Requests that are made before it is counted: every thread has its memory and has read the time zone.
 const WARM_UP: usize = 24;
@@ -144,7 +147,7 @@ fn count(start: &impl Fn(&str, &Site) -> Subject) -> Result<Cells, String> {
         return Err("strace is not installed".to_owned());
     }
     let mut cells = Cells::new();
-    for mpm in MPMS {
+    for mpm in APACHES {
         let site = Site::new();
         let subject = start(mpm, &site);
         // Answered once, it has a child with a listener.
@@ -164,7 +167,7 @@ fn count(start: &impl Fn(&str, &Site) -> Subject) -> Result<Cells, String> {
 /// Voluntary context switches per request of all threads of the child, without strace: it would stop them at every call.
 fn switches(start: impl Fn(&str, &Site) -> Subject) -> BTreeMap<(&'static str, &'static str), f64> {
     let mut all = BTreeMap::new();
-    for mpm in MPMS {
+    for mpm in APACHES {
         let site = Site::new();
         let subject = start(mpm, &site);
         for kind in Kind::ALL {
@@ -194,7 +197,7 @@ fn recorded() -> Cells {
     let mut cells = Cells::new();
     for line in RECORDED.lines().filter(|line| !line.starts_with('#')) {
         let (cell, profile) = line.split_once(": ").expect("a cell");
-        for mpm in MPMS {
+        for mpm in APACHES {
             for kind in Kind::ALL {
                 if cell == format!("{mpm} {}", kind.name()) {
                     cells.insert((mpm, kind.name()), Profile::parse(profile));

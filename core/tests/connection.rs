@@ -64,7 +64,7 @@ impl Bench {
             wake = cx.poll(&wait);
         }
         let answer = reader.join().unwrap();
-        assert_eq!(self.slot.totals().1, answer.len() as u64, "bytes counted in the scoreboard");
+        assert_eq!(self.slot.counters().bytes[2], answer.len() as u64, "bytes counted in the scoreboard");
         answer
     }
 
@@ -92,7 +92,7 @@ fn a_kept_connection_waits_in_keep_alive_and_answers_again() {
         let got = bench.client.read(&mut answer).unwrap();
         assert!(answer[..got].ends_with(b"\r\n\r\n0123456789"));
     }
-    assert_eq!(bench.slot.totals().0, 3);
+    assert_eq!(bench.slot.counters().requests, [3; 3]);
     bench.client.shutdown(std::net::Shutdown::Write).unwrap();
     assert_eq!(
         bench.advance(Wake::Ready),

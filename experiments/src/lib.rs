@@ -2,6 +2,7 @@
 //!
 //! Everything here drives servers from outside, as processes: mpmlab's own no differently from Apache's or nginx's.
 
+pub mod conformance;
 pub mod duration;
 pub mod interrupt;
 pub mod load;

@@ -33,6 +33,7 @@ use crate::knobs::AsyncCounters;
 use crate::process::spare::{self, SpawnPlan, Spawning};
 use crate::{Card, Child, ExitReason, Messages, Mpm, ParkSet, View};
 use mpmlab_core::config::clamp::Shape;
+use mpmlab_core::config::knobs::Profile;
 use mpmlab_core::connection::step::{ConnState, Wake};
 use mpmlab_core::context::ThreadContext;
 use mpmlab_core::slot::Status;
@@ -47,8 +48,21 @@ static CARD: Card = Card {
     name: "event",
     sentence: "as worker, but connections that only wait are parked with the listener and hold no thread",
     shape: Shape::EVENT,
+    holder: "thread",
     parks: ParkSet::EVENT,
     faithful: &[("linger", "read-first"), ("coalesce", "0")],
+    profile: Profile::Apache,
+    obeys: &[
+        "park",
+        "shed",
+        "stop-signal",
+        "stop-retiring",
+        "hand-off",
+        "wake-up",
+        "accept-exclusive",
+        "async-counters",
+        "AsyncRequestWorkerFactor",
+    ],
     deviations: &["children die with their parent, should it be killed"],
     messages: Messages {
         resuming: 489,

@@ -3,6 +3,7 @@
 use crate::ParkSet;
 use crate::kit::lot::WakeUp;
 use crate::kit::monitor::HandOff;
+use crate::process::scoreboard::Layout;
 use mpmlab_core::config::knobs::KnobValue;
 use mpmlab_core::connection::step::ConnState;
 use mpmlab_core::{knob_words, knobs};
@@ -79,6 +80,11 @@ knobs! {
             levels ["on-expiry", "always"],
             lean "on-expiry",
             changes "how old the status page's counts of parked connections are";
+        /// Where the scoreboard's rows lie: one behind the other as Apache's, readable as such, or on cache lines of their own.
+        scoreboard_layout: Layout = "packed", "scoreboard-layout", directive "LabScoreboardLayout",
+            levels ["packed", "padded"],
+            lean "padded",
+            changes "cache lines that two workers write to";
     }
 }
 

@@ -1,8 +1,7 @@
 //! The twelve cells as Markdown: ours beside Apache's, call by call.
 
-use super::Cells;
-use super::harness::MPMS;
 use super::traffic::Kind;
+use super::{APACHES, Cells};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
@@ -14,7 +13,7 @@ pub type Switches = BTreeMap<(&'static str, &'static str), f64>;
 pub fn markdown(ours: &Cells, apaches: &Cells, our_switches: &Switches, their_switches: &Switches) -> String {
     let mut text = String::new();
     let mut line = |line: &str| writeln!(text, "{line}").expect("writing to a String cannot fail");
-    for mpm in MPMS {
+    for mpm in APACHES {
         let cells = Kind::ALL.map(|kind| (mpm, kind.name()));
         line(&format!("| {mpm} | {} |", Kind::ALL.map(Kind::name).join(" | ")));
         line("|---|---|---|---|---|");

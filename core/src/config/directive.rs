@@ -199,6 +199,8 @@ table! {
         |d, w| { d.config.group = Some(w[0].clone()); Ok(()) };
     "PidFile" SERVER One ANY_MPM "", "A file for logging the server process ID",
         |d, w| { d.config.pid_file = Some(d.absolute(&w[0])); Ok(()) };
+    "ScoreBoardFile" SERVER One ANY_MPM "", "A file for Apache to maintain runtime process management information",
+        |d, w| { d.config.scoreboard_file = Some(d.absolute(&w[0])); Ok(()) };
     "ErrorLog" HOST One CORE "", "The filename of the error log",
         |d, w| { d.config.error_log = Some(d.log_file(&w[0])?); Ok(()) };
     "LogLevel" DIRECTORY Many CORE "warn", "Level of verbosity in error logging", Draft::log_level;

@@ -65,6 +65,8 @@ pub struct Config {
     pub group: Option<String>,
     /// `PidFile`.
     pub pid_file: Option<PathBuf>,
+    /// `ScoreBoardFile`: the scoreboard is shared memory whose name is made from this path. `None`: it has no name.
+    pub scoreboard_file: Option<PathBuf>,
     /// `ErrorLog`: `None` is standard error.
     pub error_log: Option<PathBuf>,
     /// `LogLevel`.
@@ -162,6 +164,7 @@ impl Default for Config {
             user: None,
             group: None,
             pid_file: None,
+            scoreboard_file: None,
             error_log: None,
             log_level: LogLevel::Warn,
             custom_log: None,

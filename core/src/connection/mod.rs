@@ -140,7 +140,6 @@ impl Connection {
     /// Fresh: makes the socket non-blocking, learns its local address if need be.
     fn start(&mut self, cx: &mut ThreadContext<'_>) -> Flow {
         cx.slot.set(Status::Read);
-        cx.slot.count_connection();
         if !self.local_known {
             match sys::local_address(self.fd()) {
                 Ok(address) => self.peer.local = address,

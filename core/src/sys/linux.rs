@@ -253,6 +253,21 @@ impl Drop for Map {
     }
 }
 
+/// CPU times of this process and of its children that were waited for, in clock ticks: user, system, children's user,
+/// children's system. One `times` call; Apache makes one per request with ExtendedStatus (mpm-semantics 9.3).
+pub fn times() -> [i64; 4] {
+    let mut times = libc::tms { tms_utime: 0, tms_stime: 0, tms_cutime: 0, tms_cstime: 0 };
+    // SAFETY: the pointer is valid for the call.
+    unsafe { libc::times(&raw mut times) };
+    [times.tms_utime, times.tms_stime, times.tms_cutime, times.tms_cstime]
+}
+
+/// Microseconds since the epoch. No system call: the kernel answers in user space (vDSO).
+pub fn now_us() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    since.as_micros() as i64
+}
+
 /// Local time in the access log's form, `01/Dec/2026:02:03:04 +0000`. The first call of a process reads the time zone.
 pub fn local_time(seconds: i64) -> String {
     const MONTHS: [&str; 12] =

@@ -94,13 +94,15 @@ pub fn find(name: &str) -> Result<&'static Factor, String> {
 }
 
 impl Factor {
-    /// Whether `level` is one of its levels; the error says what to write.
-    pub fn check(&self, level: &Level, targets: &[&str]) -> Result<(), String> {
+    /// Whether `level` is one of its levels; the error says what to write. With `targets`, a target must be one of them.
+    pub fn check(&self, level: &Level, targets: Option<&[&str]>) -> Result<(), String> {
         match (self.kind, level) {
-            (Kind::Target, Level::Text(name)) if targets.contains(&name.as_str()) => Ok(()),
-            (Kind::Target, Level::Text(name)) => {
-                Err(format!("unknown target `{name}`; {}", hint(name, targets)))
-            }
+            (Kind::Target, Level::Text(name)) => match targets {
+                Some(known) if !known.contains(&name.as_str()) => {
+                    Err(format!("unknown target `{name}`; {}", hint(name, known)))
+                }
+                _ => Ok(()),
+            },
             (Kind::Target, other) => Err(format!("`{other}` is not a name; write a target in quotes")),
             (Kind::Flag, Level::Flag(_)) => Ok(()),
             (Kind::Flag, other) => Err(format!("`{other}` is neither true nor false")),

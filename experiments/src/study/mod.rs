@@ -20,7 +20,7 @@ pub mod plan;
 pub mod progress;
 pub mod results;
 pub mod round;
-mod scratch;
+pub(crate) mod scratch;
 pub mod shipped;
 pub mod show;
 

@@ -132,7 +132,7 @@ impl Plan {
                 study.name
             )));
         }
-        let same = file::parse(FILE_NAME, &plan.study.file)
+        let same = file::parse(FILE_NAME, &plan.study.file, None)
             .is_ok_and(|earlier| earlier.factors == study.factors && earlier.rounds == study.rounds);
         if !same {
             return Err(usage(

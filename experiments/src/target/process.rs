@@ -48,7 +48,12 @@ pub enum Announces {
     OnStderr,
     /// It was told where to listen.
     Knows(SocketAddr),
+    /// It was told where to listen, and one of its other logs says when it is up: no connection is spent on asking.
+    InLog(SocketAddr),
 }
+
+/// What Apache's and mpmlab's error logs say of a server that is up.
+const UP: &str = "resuming normal operations";
 
 /// How long a server may take until it answers.
 const START_LIMIT: Duration = Duration::from_secs(10);
@@ -83,11 +88,18 @@ impl Server {
         let deadline = Instant::now() + START_LIMIT;
         let mut known = match launch.announces {
             Announces::Knows(address) => Some(address),
-            Announces::OnStderr => None,
+            Announces::OnStderr | Announces::InLog(_) => None,
         };
         loop {
             if let Some(status) = server.exited() {
                 return Err(format!("{program} ended while starting ({status}){}", last_words(launch)));
+            }
+            if let Announces::InLog(address) = launch.announces {
+                let says_so = |log| fs::read_to_string(log).is_ok_and(|text| text.contains(UP));
+                if launch.more_logs.iter().any(says_so) {
+                    server.address = address;
+                    break;
+                }
             }
             known = known.or_else(|| announced(&fs::read_to_string(&launch.log).unwrap_or_default()));
             if let Some(address) = known
@@ -133,6 +145,11 @@ impl Server {
         self.address
     }
 
+    /// The process that was started: the parent of the others.
+    pub fn leader(&self) -> i32 {
+        self.group.as_raw()
+    }
+
     /// Its living processes, the leader first.
     pub fn processes(&self) -> Vec<tree::Process> {
         tree::descendants(self.group.as_raw()).unwrap_or_default()
@@ -172,6 +189,13 @@ impl Server {
         Ok(())
     }
 
+    /// Ends whatever is left of it with SIGKILL, and waits until it is gone.
+    pub fn kill(&mut self) {
+        if !self.gone {
+            self.kill_group();
+        }
+    }
+
     /// Nothing of it is left.
     fn gone(&mut self) {
         self.gone = true;
@@ -192,9 +216,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        if !self.gone {
-            self.kill_group();
-        }
+        self.kill();
     }
 }
 

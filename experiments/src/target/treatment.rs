@@ -16,32 +16,34 @@ pub const THREADS_PER_CHILD: u32 = 25;
 /// `ListenBacklog`, the default of Apache and of nginx.
 pub const BACKLOG: u32 = 511;
 
-/// Apache's three models.
+/// What gives a model its size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Model {
-    /// One process per connection.
-    Prefork,
-    /// Processes of threads, one thread per connection.
-    Worker,
-    /// As worker, with a listener that keeps waiting connections.
-    Event,
+pub enum Pool {
+    /// Processes, each for one connection at a time: prefork.
+    Processes,
+    /// Processes of threads: worker, event.
+    Threads,
+    /// None: one process accepts and starts somebody for every connection.
+    Acceptor,
 }
 
-impl Model {
-    /// The name for `--mpm` and in `mod_mpm_NAME.so`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Model::Prefork => "prefork",
-            Model::Worker => "worker",
-            Model::Event => "event",
+impl Pool {
+    /// The pool that `mpmlab mechanisms --json` calls so: a model's `shape`.
+    pub fn named(shape: &str) -> Option<Pool> {
+        match shape {
+            "processes" => Some(Pool::Processes),
+            "threads" => Some(Pool::Threads),
+            "acceptor" => Some(Pool::Acceptor),
+            _ => None,
         }
     }
 
     /// Processes of a complete pool, the parent included.
     pub fn processes(self) -> usize {
         let children = match self {
-            Model::Prefork => MAX_REQUEST_WORKERS,
-            Model::Worker | Model::Event => MAX_REQUEST_WORKERS / THREADS_PER_CHILD,
+            Pool::Processes => MAX_REQUEST_WORKERS,
+            Pool::Threads => MAX_REQUEST_WORKERS / THREADS_PER_CHILD,
+            Pool::Acceptor => 1,
         };
         1 + children as usize
     }
@@ -61,7 +63,7 @@ impl Model {
             ("MaxConnectionsPerChild", "0".to_owned()),
         ];
         match self {
-            Model::Prefork => directives.extend([
+            Pool::Processes => directives.extend([
                 ("ServerLimit", MAX_REQUEST_WORKERS.to_string()),
                 ("MaxRequestWorkers", MAX_REQUEST_WORKERS.to_string()),
                 ("StartServers", MAX_REQUEST_WORKERS.to_string()),
@@ -69,7 +71,7 @@ impl Model {
                 // As many as there are: no idle child is ever retired.
                 ("MaxSpareServers", MAX_REQUEST_WORKERS.to_string()),
             ]),
-            Model::Worker | Model::Event => directives.extend([
+            Pool::Threads => directives.extend([
                 ("ThreadsPerChild", THREADS_PER_CHILD.to_string()),
                 ("MaxRequestWorkers", MAX_REQUEST_WORKERS.to_string()),
                 ("StartServers", (MAX_REQUEST_WORKERS / THREADS_PER_CHILD).to_string()),
@@ -77,6 +79,9 @@ impl Model {
                 // More than there are: no idle child is ever retired.
                 ("MaxSpareThreads", "250".to_owned()),
             ]),
+            Pool::Acceptor => {
+                directives.push(("MaxRequestWorkers", MAX_REQUEST_WORKERS.to_string()));
+            }
         }
         let mut directives: Vec<(String, String)> =
             directives.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
@@ -98,7 +103,8 @@ pub fn notes() -> Vec<String> {
             MAX_KEEP_ALIVE_REQUESTS + 1
         ),
         "The whole pool of processes and threads exists before load starts and is never shrunk, so how fast a model \
-         grows its pool is not part of these numbers."
+         grows its pool is not part of these numbers. A model that starts a process or a thread for every connection has no \
+         pool, and that start is."
             .to_owned(),
         format!(
             "More connections than the {MAX_REQUEST_WORKERS} request workers are no error: prefork and worker let the \
@@ -115,7 +121,7 @@ mod tests {
 
     #[test]
     fn the_pool_is_complete_from_the_start_and_is_not_shrunk() {
-        for model in [Model::Prefork, Model::Worker, Model::Event] {
+        for model in [Pool::Processes, Pool::Threads] {
             let directives = model.directives();
             let value = |name: &str| -> Option<u32> {
                 directives.iter().find(|(directive, _)| directive == name)?.1.parse().ok()

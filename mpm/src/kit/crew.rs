@@ -118,7 +118,7 @@ fn start<'scope, 'env, 'c>(
             if failed || !matches!(slot.status(), Status::Dead | Status::Graceful) {
                 return true;
             }
-            slot.claim(std::process::id() as i32, child.generation);
+            slot.claim(0, std::process::id() as i32, child.generation);
             slot.set(Status::Starting);
             crew.live.fetch_add(1, SeqCst);
             let spawned = Builder::new()
@@ -164,6 +164,8 @@ fn start<'scope, 'env, 'c>(
 fn worker(crew: &Crew<'_, '_>, post: &dyn Post, thread: usize) {
     crew.workers.lock()[thread] = Some(pthread_self());
     signals::let_in(Signal::SIGUSR1);
+    let slot = crew.child.slot(thread);
+    slot.claim(pthread_self(), std::process::id() as i32, crew.child.generation);
     post.work(thread);
     crew.workers.lock()[thread] = None;
     let leaving = crew.child.leaving.stopping();

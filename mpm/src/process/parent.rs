@@ -127,7 +127,9 @@ pub fn run(
     let config = &setup.server.config;
     let listeners = open_all(&setup.listen, config.listen_backlog, &mut Vec::new())?;
     let (log, account) = prepare(mpm, &setup.server)?;
-    let board = Scoreboard::new(setup.limits.server_limit as usize, setup.limits.thread_limit as usize)
+    let (rows, columns) = (setup.limits.server_limit as usize, setup.limits.thread_limit as usize);
+    let file = config.scoreboard_file.as_deref();
+    let board = Scoreboard::new(rows, columns, setup.knobs.scoreboard_layout, file)
         .map_err(system("make the scoreboard"))?;
     let pod = Pod::new().map_err(system("make the pipe of death"))?;
     let mutex = AcceptMutex::new().map_err(system("make the accept mutex"))?;
@@ -240,8 +242,15 @@ impl Parent {
         }
     }
 
+    /// Do children hear orders through the pipe of death at any time? (prefork's do by signals, or between connections.)
     fn threaded(&self) -> bool {
-        matches!(self.mpm.card().shape, Shape::Threads { .. })
+        self.mpm.card().shape != Shape::Processes
+    }
+
+    /// Is there one child that accepts for all? Then nobody accepts from its end to the next one's start, and no tick is
+    /// waited for. A pool has others meanwhile, and Apache's way is to wait.
+    fn has_one_acceptor(&self) -> bool {
+        self.mpm.card().shape == Shape::Acceptor
     }
 
     fn limit(&self) -> usize {
@@ -334,7 +343,9 @@ impl Parent {
                     Next::GaveUp => return Ended::GaveUp,
                 }
             }
-            match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+            let ended = waitpid(None, Some(WaitPidFlag::WNOHANG));
+            self.board.note_parent_times();
+            match ended {
                 Ok(WaitStatus::StillAlive) | Err(_) => {}
                 Ok(status) => {
                     if self.reap(status) == Next::GaveUp {
@@ -367,12 +378,21 @@ impl Parent {
         }
         let view = View { board: &self.board, limits: &self.setup.limits };
         if self.threaded() && !self.ever_healthy {
-            let threads = self.setup.limits.threads_per_child as usize;
-            self.ever_healthy = view.rows().iter().any(|row| {
+            let threads = match self.mpm.card().shape {
+                Shape::Acceptor => 0,
+                _ => self.setup.limits.threads_per_child as usize,
+            };
+            self.ever_healthy = view.rows().iter().filter(|row| row.present && !row.quiescing).any(|row| {
                 row.threads.iter().filter(|s| **s >= Status::Ready && **s != Status::Graceful).count()
                     >= threads
             });
         }
+        self.decide();
+    }
+
+    /// Does what the model decides.
+    fn decide(&mut self) {
+        let view = View { board: &self.board, limits: &self.setup.limits };
         let plan = self.mpm.maintain(&view, &mut self.spawning);
         if let Some(note) = plan.note {
             self.report(note);
@@ -450,8 +470,8 @@ impl Parent {
             WaitStatus::Exited(_, code) if code == ExitReason::Sick(Errno::UnknownErrno).status() => {
                 self.spawning.rate = 1;
                 // A tick may not have seen it, but who has answered a request has worked.
-                self.ever_healthy |=
-                    (0..self.board.rows()).any(|row| self.board.slots(row).any(|slot| slot.totals().0 > 0));
+                self.ever_healthy |= (0..self.board.rows())
+                    .any(|row| self.board.slots(row).any(|slot| slot.counters().requests[2] > 0));
                 if self.threaded() && !self.ever_healthy {
                     self.say(
                         LogLevel::Alert,
@@ -480,6 +500,8 @@ impl Parent {
             } else {
                 self.say(LogLevel::Warn, numbers.killed_successively, "children are killed successively!");
             }
+        } else if self.has_one_acceptor() && matches!(status, WaitStatus::Exited(_, 0)) {
+            self.decide();
         }
         Next::GoOn
     }

@@ -6,7 +6,6 @@ use super::{HOLD_OFF, Next, Parent, Setup, TICK, prepare};
 use crate::process::listen::{Listener, open_all};
 use crate::process::pod::{Order, Pod};
 use crate::process::reclaim;
-use crate::process::scoreboard::Scoreboard;
 use crate::process::signals::{self, Request};
 use crate::process::spare::Spawning;
 use mpmlab_core::config::LogLevel;
@@ -145,13 +144,7 @@ impl Parent {
         // Threaded children do not know HUP; for them the first TERM follows 3 s later, as in Apache.
         self.reclaim(false);
         // Nobody is left who uses it: statistics begin anew.
-        match Scoreboard::new(self.board.rows(), self.board.columns()) {
-            Ok(board) => self.board = board,
-            Err(errno) => {
-                self.log.say(LogLevel::Alert, &format!("cannot make the scoreboard: {}", errno.desc()));
-                return Next::GaveUp;
-            }
-        }
+        self.board.reset();
         if self.renew(reload) == Next::GaveUp {
             return Next::GaveUp;
         }
@@ -167,6 +160,11 @@ impl Parent {
         if self.renew(reload) == Next::GaveUp {
             self.end_all();
             return Next::GaveUp;
+        }
+        if self.has_one_acceptor() {
+            self.decide();
+            self.log_started();
+            return Next::GoOn;
         }
         self.remaining = (self.setup.limits.start_servers.max(1) as usize).min(self.limit());
         self.spawning.hold_off = HOLD_OFF;
