@@ -91,7 +91,11 @@ enum Subject {
 
 impl Subject {
     fn ours(mpm: &str, site: &Site) -> Subject {
-        let directives = [site.directives(mpm), identity()].concat();
+        Subject::ours_with(mpm, site, site.directives(mpm))
+    }
+
+    fn ours_with(mpm: &str, site: &Site, directives: Vec<String>) -> Subject {
+        let directives = [directives, identity()].concat();
         let directives: Vec<&str> = directives.iter().map(String::as_str).collect();
         Subject::Ours(Server::start(mpm, site.0.path(), &directives))
     }
@@ -110,13 +114,16 @@ impl Subject {
         }
     }
 
-    /// The one child.
-    fn child(&self) -> i32 {
+    /// Its children, as many as there must be.
+    fn children(&self, count: usize) -> Vec<i32> {
         let parent = match self {
             Subject::Ours(server) => server.pid,
             Subject::Apache(apache) => apache.pid(),
         };
-        until("a child", || children_of(parent).into_iter().next())
+        until("the children", || {
+            let children = children_of(parent);
+            (children.len() == count).then(|| children.into_iter().collect())
+        })
     }
 }
 
@@ -152,7 +159,7 @@ fn count(start: &impl Fn(&str, &Site) -> Subject) -> Result<Cells, String> {
         let subject = start(mpm, &site);
         // Answered once, it has a child with a listener.
         Kind::Close.send(subject.addr(), 1);
-        let tracer = Tracer::attach(subject.child())?;
+        let tracer = Tracer::attach(&subject.children(1))?;
         for kind in Kind::ALL {
             kind.send(subject.addr(), WARM_UP + COUNTED + 1);
         }
@@ -172,7 +179,7 @@ fn switches(start: impl Fn(&str, &Site) -> Subject) -> BTreeMap<(&'static str, &
         let subject = start(mpm, &site);
         for kind in Kind::ALL {
             kind.send(subject.addr(), WARM_UP);
-            let child = subject.child();
+            let child = subject.children(1)[0];
             let before = voluntary_switches(child);
             kind.send(subject.addr(), COUNTED);
             let made = voluntary_switches(child) - before;
@@ -277,5 +284,32 @@ fn the_recording_is_what_apache_does() {
             "not compared: Apache {version} is installed, {RECORDED_FROM} was recorded\n{}",
             differences.join("\n")
         );
+    }
+}
+
+/// Attempts to accept that came to nothing, per connection, of three idle event processes.
+fn attempts_in_vain(exclusive: &str) -> Result<f64, String> {
+    const PROCESSES: usize = 3;
+    let site = Site::new();
+    let mut directives = site.directives("event");
+    let sizes = ["ServerLimit 3", "StartServers 3", "MaxRequestWorkers 24", "MaxSpareThreads 24"];
+    directives.extend(sizes.map(str::to_owned));
+    directives.push(format!("LabAcceptExclusive {exclusive}"));
+    let subject = Subject::ours_with("event", &site, directives);
+    let tracer = Tracer::attach(&subject.children(PROCESSES))?;
+    Kind::Close.send(subject.addr(), COUNTED);
+    Ok(trace::count(&tracer.finish(), "accept4=EAGAIN") as f64 / COUNTED as f64)
+}
+
+// mpm-semantics 7.6, V12: up to P - 1 in vain; an idle process that is slow to wake may find nothing to look at.
+#[test]
+fn event_wakes_all_its_processes_for_one_connection_unless_told_to_wake_one() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    if !trace::installed() {
+        return eprintln!("skipped: strace is not installed");
+    }
+    match (attempts_in_vain("off"), attempts_in_vain("on")) {
+        (Ok(off), Ok(on)) => assert!((0.5..=2.0).contains(&off) && on < off / 4.0, "off {off}, on {on}"),
+        (off, on) => eprintln!("skipped: {off:?} {on:?}"),
     }
 }

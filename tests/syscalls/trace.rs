@@ -27,26 +27,29 @@ pub fn installed() -> bool {
 }
 
 impl Tracer {
-    /// Attaches to all threads of a process. The error is what strace says.
-    pub fn attach(pid: i32) -> Result<Tracer, String> {
+    /// Attaches to all threads of some processes. The error is what strace says.
+    pub fn attach(pids: &[i32]) -> Result<Tracer, String> {
         let folder = tempfile::tempdir().unwrap();
         let output = folder.path().join("trace");
         let mut child = Command::new("strace")
             .arg("-f")
             .arg("-o")
             .arg(&output)
-            .args(["-p", &pid.to_string()])
+            .args(pids.iter().map(|pid| format!("-p{pid}")))
             .stdin(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
             .map_err(|error| error.to_string())?;
         let mut said = BufReader::new(child.stderr.take().expect("piped")).lines();
-        let first = said.next().and_then(Result::ok).unwrap_or_default();
-        std::thread::spawn(move || said.map_while(Result::ok).for_each(drop));
-        if !first.contains(" attached") {
-            let _ = child.wait();
-            return Err(first);
+        for _ in pids {
+            let line = said.next().and_then(Result::ok).unwrap_or_default();
+            if !line.contains(" attached") {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(line);
+            }
         }
+        std::thread::spawn(move || said.map_while(Result::ok).for_each(drop));
         Ok(Tracer { child, output, _folder: folder })
     }
 
@@ -78,6 +81,11 @@ fn completed(line: &str) -> Option<String> {
     let is_name = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
     let error = if rest.contains(" = -1 EAGAIN") && name != "futex" { "=EAGAIN" } else { "" };
     is_name.then(|| format!("{name}{error}"))
+}
+
+/// How often a call, as [`completed`] names it, is in the whole trace.
+pub fn count(trace: &str, name: &str) -> usize {
+    trace.lines().filter(|line| completed(line).as_deref() == Some(name)).count()
 }
 
 /// The last `count` periods of requests for `file`.
