@@ -614,3 +614,49 @@ fn event_closes_idle_connections_when_all_workers_are_busy() {
         kept[0].is_closed().then_some(())
     });
 }
+
+/// How many threads of the only child did something while one client after the other was served.
+fn threads_that_took_part(server: &Server) -> usize {
+    let child = *server.children().first().unwrap();
+    let switches = || -> std::collections::BTreeMap<String, String> {
+        let tasks = std::fs::read_dir(format!("/proc/{child}/task")).unwrap().flatten();
+        let of = |task: std::fs::DirEntry| {
+            let status = std::fs::read_to_string(task.path().join("status")).ok()?;
+            let line = status.lines().find(|line| line.starts_with("voluntary_ctxt_switches"))?;
+            Some((task.file_name().into_string().unwrap(), line.to_owned()))
+        };
+        tasks.filter_map(of).collect()
+    };
+    let before = switches();
+    for _ in 0..16 {
+        server.connect().get();
+        // The worker is idle again before the next client comes.
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let after = switches();
+    after.iter().filter(|(thread, count)| before.get(*thread) != Some(*count)).count()
+}
+
+// mpm-semantics 3.1 and 7.21: all eight workers take turns (and the listener takes part), unless the last to become idle is
+// the next to work.
+#[test]
+fn idle_workers_take_turns_unless_told_otherwise() {
+    for mpm in ["worker", "event"] {
+        for hand_off in ["pthread", "parking-lot"] {
+            let hand_off = format!("LabHandOff {hand_off}");
+            let one = capacity(mpm, 1, 8);
+            let server = start(mpm, &one, &[&hand_off]);
+            until("all take part", || (threads_that_took_part(&server) == 9).then_some(()));
+            let server = start(mpm, &one, &[&hand_off, "LabIdleOrder lifo"]);
+            until("few take part", || (threads_that_took_part(&server) <= 4).then_some(()));
+        }
+    }
+}
+
+#[test]
+fn event_wakes_its_listener_with_an_eventfd_if_told_to() {
+    let server = start("event", &capacity("event", 1, 2), &["LabWakeUp eventfd", "KeepAliveTimeout 1"]);
+    let mut kept = idlers(&server, 2);
+    // Without a wake-up nobody would know when they expire.
+    until("both are closed", || kept.iter_mut().all(Client::is_closed).then_some(()));
+}

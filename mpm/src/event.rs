@@ -58,6 +58,7 @@ static CARD: Card = Card {
         "stop-signal",
         "stop-retiring",
         "hand-off",
+        "idle-order",
         "wake-up",
         "accept-exclusive",
         "async-counters",
@@ -95,7 +96,7 @@ impl Mpm for Event {
             child,
             lot,
             idlers: Idlers::new(knobs.hand_off),
-            queue: Queue::new(knobs.hand_off, child.threads()),
+            queue: Queue::new(knobs.hand_off, knobs.idle_order, child.threads()),
             connections: AtomicUsize::new(0),
             lingering: AtomicUsize::new(0),
             threads_gone: AtomicUsize::new(0),
@@ -262,7 +263,7 @@ impl Post for Process<'_, '_> {
             }
             slot.set(if self.dying.load(SeqCst) { Status::Graceful } else { Status::Ready });
             let work = loop {
-                match self.queue.pop() {
+                match self.queue.pop(thread) {
                     Popped::Item(work) => break work,
                     // Not idle any more, unless somebody has reserved this worker: then there will be work.
                     Popped::Interrupted if self.idlers.try_reserve() => {

@@ -1,6 +1,7 @@
 //! The models' own mechanisms, one row each.
 
 use crate::ParkSet;
+use crate::kit::handoff::IdleOrder;
 use crate::kit::lot::WakeUp;
 use crate::kit::monitor::HandOff;
 use crate::process::scoreboard::Layout;
@@ -67,6 +68,10 @@ knobs! {
         hand_off: HandOff = "pthread", "hand-off", directive "LabHandOff", levels ["pthread", "parking-lot"],
             lean "parking-lot",
             changes "futex calls per hand-off";
+        /// Which of several idle workers gets the next work: the one that has been idle for longest, or the last to become idle.
+        idle_order: IdleOrder = "fifo", "idle-order", directive "LabIdleOrder", levels ["fifo", "lifo"],
+            lean "fifo",
+            changes "threads that take part when load is low";
         /// What a worker ends event's listener's wait with.
         wake_up: WakeUp = "pipe", "wake-up", directive "LabWakeUp", levels ["pipe", "eventfd"],
             lean "eventfd",

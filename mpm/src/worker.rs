@@ -37,7 +37,7 @@ pub(crate) static CARD: Card = Card {
     parks: ParkSet::NONE,
     faithful: &[("linger", "wait-first"), ("coalesce", "4")],
     profile: Profile::Apache,
-    obeys: &["stop-retiring", "hand-off"],
+    obeys: &["stop-retiring", "hand-off", "idle-order"],
     deviations: &["children die with their parent, should it be killed"],
     messages: Messages {
         resuming: 292,
@@ -64,7 +64,7 @@ impl Mpm for Worker {
         let process = Process {
             child,
             idlers: Idlers::new(child.knobs.hand_off),
-            queue: Queue::new(child.knobs.hand_off, child.threads()),
+            queue: Queue::new(child.knobs.hand_off, child.knobs.idle_order, child.threads()),
             left: AtomicI64::new(child.budget().unwrap_or(i64::MAX)),
         };
         crew::run(child, &process)
@@ -121,7 +121,7 @@ impl Post for Process<'_, '_> {
             self.idlers.set_idle();
             slot.set(Status::Ready);
             let fresh = loop {
-                match self.queue.pop() {
+                match self.queue.pop(thread) {
                     Popped::Item(fresh) => break fresh,
                     Popped::Interrupted => {}
                     Popped::Closed => return,
