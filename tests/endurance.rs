@@ -3,6 +3,8 @@
 //!
 //! How often is a matter of patience: MPMLAB_RESTARTS and MPMLAB_DEATHS say so (docs/results/ has the long runs).
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod harness;
 
 use harness::{PATIENCE, Server, alive, children_of, until};

@@ -32,7 +32,7 @@ use crate::kit::lot::{Held, Lot};
 use crate::knobs::AsyncCounters;
 use crate::process::spare::{self, SpawnPlan, Spawning};
 use crate::{Card, Child, ExitReason, Messages, Mpm, ParkSet, View};
-use mpmlab_core::config::clamp::Shape;
+use mpmlab_core::config::clamp::{Effective, Shape};
 use mpmlab_core::config::knobs::Profile;
 use mpmlab_core::connection::step::{ConnState, Wake};
 use mpmlab_core::context::ThreadContext;
@@ -50,7 +50,7 @@ static CARD: Card = Card {
     shape: Shape::EVENT,
     holder: "thread",
     parks: ParkSet::EVENT,
-    faithful: &[("linger", "read-first"), ("coalesce", "0")],
+    faithful: &[("linger", "read-first"), ("coalesce", "off"), ("later-line", "timeout")],
     profile: Profile::Apache,
     obeys: &[
         "park",
@@ -78,6 +78,8 @@ static CARD: Card = Card {
         fork_failed: 481,
         killed_successively: 10392,
         never_healthy: 2324,
+        old_fatal: 487,
+        accept_mutex: 0,
     },
 };
 
@@ -109,6 +111,10 @@ impl Mpm for Event {
 
     fn maintain(&self, view: &View<'_>, state: &mut Spawning) -> SpawnPlan {
         spare::event(&view.rows(), view.limits, state)
+    }
+
+    fn rows_to_fill(&self, limits: &Effective) -> i64 {
+        limits.server_limit
     }
 }
 

@@ -43,6 +43,26 @@ knob_words! {
     }
 }
 
+knob_words! {
+    /// What becomes of signals to the parent that arrive while a restart is being carried out.
+    pub enum RestartSignals {
+        /// They are forgotten when the new run begins, TERM too.
+        Lost = "lost",
+        /// They are obeyed afterwards.
+        Kept = "kept",
+    }
+}
+
+knob_words! {
+    /// What a restart with a configuration that cannot be used does.
+    pub enum BrokenRestart {
+        /// The server ends with the message.
+        Exit = "exit",
+        /// It goes on with the configuration it had.
+        Keep = "keep",
+    }
+}
+
 knobs! {
     /// The models' knobs with their settings.
     pub struct ModelKnobs {
@@ -85,6 +105,14 @@ knobs! {
             levels ["on-expiry", "always"],
             lean "on-expiry",
             changes "how old the status page's counts of parked connections are";
+        /// A signal to the parent that arrives while a restart is carried out: lost, as in Apache, TERM too, or kept.
+        restart_signals: RestartSignals = "lost", "restart-signals", directive "LabRestartSignals",
+            levels ["lost", "kept"], lean "kept",
+            changes "stops that have no effect";
+        /// A restart that finds an unusable configuration: the server exits, as in Apache, or keeps the one it had.
+        broken_restart: BrokenRestart = "exit", "broken-restart", directive "LabBrokenRestart",
+            levels ["exit", "keep"], lean "keep",
+            changes "servers that a misspelled directive ends";
         /// Where the scoreboard's rows lie: one behind the other as Apache's, readable as such, or on cache lines of their own.
         scoreboard_layout: Layout = "packed", "scoreboard-layout", directive "LabScoreboardLayout",
             levels ["packed", "padded"],

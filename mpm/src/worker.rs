@@ -35,7 +35,7 @@ pub(crate) static CARD: Card = Card {
     shape: Shape::WORKER,
     holder: "thread",
     parks: ParkSet::NONE,
-    faithful: &[("linger", "wait-first"), ("coalesce", "4")],
+    faithful: &[("linger", "wait-first"), ("coalesce", "on"), ("later-line", "keep-alive")],
     profile: Profile::Apache,
     obeys: &["stop-retiring", "hand-off", "idle-order"],
     deviations: &["children die with their parent, should it be killed"],
@@ -52,6 +52,8 @@ pub(crate) static CARD: Card = Card {
         fork_failed: 283,
         killed_successively: 10393,
         never_healthy: 2325,
+        old_fatal: 290,
+        accept_mutex: 294,
     },
 };
 
@@ -86,7 +88,7 @@ struct Process<'a, 'c> {
 impl Process<'_, '_> {
     fn take_connections(&self, crew: &Crew<'_, '_>) -> ExitReason {
         let mut acceptor = match Acceptor::new(self.child) {
-            Ok(acceptor) => acceptor,
+            Ok(acceptor) => acceptor.without_limit(),
             Err(errno) => return ExitReason::Sick(errno),
         };
         let mut reserved = false;

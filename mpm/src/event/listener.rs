@@ -152,7 +152,7 @@ impl Listening<'_, '_, '_> {
         if !self.reserve() {
             return;
         }
-        match accept_from(&process.child.listeners[listener]) {
+        match accept_from(process.child, listener) {
             Accepted::Connection(fresh) => {
                 self.left = self.left.map(|left| left - 1);
                 process.queue.push(Work::Fresh(fresh));

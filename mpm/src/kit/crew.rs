@@ -13,7 +13,7 @@ use nix::sys::pthread::{Pthread, pthread_kill, pthread_self};
 use nix::sys::signal::Signal;
 use parking_lot::{Condvar, Mutex};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::thread::{Builder, Scope};
+use std::thread::Scope;
 use std::time::Duration;
 
 /// How often, and how many times, a listener that still accepts is told again that it should not (mpm-semantics 3.4). A
@@ -85,7 +85,7 @@ pub fn run(child: &Child<'_>, post: &dyn Post) -> ExitReason {
         retry: (Mutex::new(()), Condvar::new()),
     };
     std::thread::scope(|scope| {
-        let started = Builder::new().name("starter".to_owned()).spawn_scoped(scope, || {
+        let started = child.thread("starter".to_owned()).spawn_scoped(scope, || {
             start(&crew, post, scope);
             crew.ended();
         });
@@ -121,8 +121,8 @@ fn start<'scope, 'env, 'c>(
             slot.claim(0, std::process::id() as i32, child.generation);
             slot.set(Status::Starting);
             crew.live.fetch_add(1, SeqCst);
-            let spawned = Builder::new()
-                .name(format!("worker {thread}"))
+            let spawned = child
+                .thread(format!("worker {thread}"))
                 .spawn_scoped(scope, move || worker(crew, post, thread));
             if spawned.is_err() {
                 slot.set(Status::Dead);
@@ -141,7 +141,7 @@ fn start<'scope, 'env, 'c>(
             listening = true;
             crew.live.fetch_add(1, SeqCst);
             let spawned =
-                Builder::new().name("listener".to_owned()).spawn_scoped(scope, move || listener(crew, post));
+                child.thread("listener".to_owned()).spawn_scoped(scope, move || listener(crew, post));
             if spawned.is_err() {
                 // Without a listener nobody would tell the workers to end.
                 crate::process::fork::exit_now(ExitReason::Sick(Errno::EAGAIN).status());
