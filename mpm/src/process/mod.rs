@@ -15,6 +15,7 @@
 //! | `fd` | a descriptor that one process closes and others keep |
 //! | `listen` | listening sockets, per bucket |
 //! | `mutex` | the accept mutex, in every mechanism |
+//! | `pthread` | the C library's mutex and condition variable |
 //! | `dummy` | the connection that wakes an idle prefork child |
 //! | `reclaim` | the schedule by which children are made to end |
 //! | `privileges` | User and Group |
@@ -32,6 +33,7 @@ pub mod parent;
 pub mod pod;
 pub mod poller;
 pub mod privileges;
+pub mod pthread;
 pub mod reclaim;
 pub mod scoreboard;
 pub mod signals;
