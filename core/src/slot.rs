@@ -212,6 +212,11 @@ impl Slot {
         self.pid.load(Relaxed)
     }
 
+    /// The generation of that process.
+    pub fn generation(&self) -> u32 {
+        self.generation.load(Relaxed) as u32
+    }
+
     /// Counts one answered request and the bytes it put on the wire. Only the slot's own thread calls this, so plain
     /// load and store do, without a locked instruction.
     #[inline]

@@ -45,7 +45,7 @@ static CARD: Card = Card {
     sentence: "as worker, but connections that only wait are parked with the listener and hold no thread",
     shape: Shape::EVENT,
     parks: ParkSet::EVENT,
-    faithful: &[("linger", "read-first"), ("coalesce", "0")],
+    faithful: &[("linger", "read-first"), ("coalesce", "0"), ("accounting", "async")],
     deviations: &[
         "TERM ends a worker that waits for its client at once; Apache's is killed after 9 s (knob stop-signal)",
         "children die with their parent, should it be killed",
@@ -453,6 +453,7 @@ impl Listening<'_, '_, '_> {
         self.closed = true;
         process.dying.store(true, SeqCst);
         self.row().set_quiescing();
+        self.row().set_not_accepting(true);
         for thread in 0..process.child.threads() {
             process.child.slot(thread).set(Status::Graceful);
         }
@@ -464,7 +465,6 @@ impl Listening<'_, '_, '_> {
 
 impl Post for Process<'_, '_> {
     fn work(&self, thread: usize) {
-        let slot = self.child.slot(thread);
         let mut cx = self.child.context(thread);
         loop {
             if self.superfluous() {
@@ -474,7 +474,7 @@ impl Post for Process<'_, '_> {
             if self.should_enable() {
                 self.lot.wake();
             }
-            slot.set(if self.dying.load(SeqCst) { Status::Graceful } else { Status::Ready });
+            cx.report_idle(if self.dying.load(SeqCst) { Status::Graceful } else { Status::Ready });
             let work = loop {
                 match self.queue.pop() {
                     Popped::Item(work) => break work,

@@ -31,6 +31,7 @@ use knobs::ModelKnobs;
 use mpmlab_core::config::clamp::{Effective, Shape};
 use mpmlab_core::connection::step::ConnState;
 use mpmlab_core::context::{Leaving, ThreadContext};
+use mpmlab_core::monitor::Monitor;
 use mpmlab_core::server::Server;
 use mpmlab_core::slot::{Slot, Status};
 use nix::errno::Errno;
@@ -153,6 +154,8 @@ pub struct Child<'a> {
     pub pod: &'a Pod,
     /// Serialises accepting between processes where there are several listeners.
     pub mutex: Option<&'a AcceptMutex>,
+    /// The whole server, for the status page.
+    pub monitor: &'a dyn Monitor,
     /// Whether it is to end.
     pub leaving: &'static Leaving,
     /// The models' mechanisms.
@@ -170,7 +173,7 @@ impl<'a> Child<'a> {
     /// The working set for one of its threads.
     pub fn context(&self, thread: usize) -> ThreadContext<'a> {
         self.slot(thread).set_number(self.board.number(self.row, thread));
-        ThreadContext::new(self.server, self.slot(thread), self.leaving)
+        ThreadContext::new(self.server, self.slot(thread), self.leaving).with_monitor(self.monitor)
     }
 
     /// Workers of this process.

@@ -380,6 +380,26 @@ knob_words! {
     }
 }
 
+knob_words! {
+    /// How a connection counts itself (`LabAccounting`, `accounting`); mpm-semantics 9.2.
+    pub enum Accounting {
+        /// prefork and worker: K until a later request's head is complete, a request's duration counted twice.
+        Sync = "sync",
+        /// event: R from a later request's first byte on, a request's duration counted once.
+        Async = "async",
+    }
+}
+
+knob_words! {
+    /// How log lines are written that are due at the same time (`LabLogLines`, `log-lines`).
+    pub enum LogLines {
+        /// Each with a call of its own, as Apache without BufferedLogs.
+        Each = "each",
+        /// All with one call.
+        Together = "together",
+    }
+}
+
 knobs! {
     /// The core's knobs with their settings. The defaults are prefork's and worker's; event's card says what it does otherwise.
     pub struct CoreKnobs {
@@ -399,6 +419,21 @@ knobs! {
             levels ["0", "4"], range 0..=64,
             lean "4",
             changes "writev calls per pipelined request with a small in-memory answer";
+        /// With ExtendedStatus, the process's CPU times are noted in the scoreboard after each request.
+        request_times: bool = "on", "request-times", directive "LabRequestTimes",
+            levels ["on", "off"],
+            lean "off",
+            changes "times calls per request";
+        /// How a connection counts itself in the scoreboard: as Apache's blocking loop, or as its asynchronous one.
+        accounting: Accounting = "sync", "accounting", directive "LabAccounting",
+            levels ["sync", "async"],
+            lean "async",
+            changes "the Total Duration that server-status shows, and the letter of a later request that is being read";
+        /// Log lines of answers that went out with one write are written one by one, or together.
+        log_lines: LogLines = "each", "log-lines", directive "LabLogLines",
+            levels ["each", "together"],
+            lean "together",
+            changes "write calls to the access log per pipelined request";
     }
 }
 
@@ -480,14 +515,18 @@ mod tests {
         apply_profile(&mut knobs, Profile::Lean, &[("linger", "wait-first")]).unwrap();
         assert_eq!(
             knobs,
-            CoreKnobs { file_send: FileSend::Sendfile, linger: LingerStyle::ReadFirst, coalesce: 4 }
+            CoreKnobs {
+                file_send: FileSend::Sendfile,
+                linger: LingerStyle::ReadFirst,
+                coalesce: 4,
+                request_times: false,
+                accounting: Accounting::Async,
+                log_lines: LogLines::Together,
+            }
         );
         let event = [("linger", "read-first"), ("coalesce", "0"), ("park", "all")];
         apply_profile(&mut knobs, Profile::Apache, &event).unwrap();
-        assert_eq!(
-            knobs,
-            CoreKnobs { file_send: FileSend::Auto, linger: LingerStyle::ReadFirst, coalesce: 0 }
-        );
+        assert_eq!(knobs, CoreKnobs { linger: LingerStyle::ReadFirst, coalesce: 0, ..CoreKnobs::default() });
         assert!(apply_profile(&mut knobs, Profile::Apache, &[("coalesce", "many")]).is_err());
     }
 }

@@ -3,6 +3,7 @@
 
 use super::elapsed_us;
 use super::output::Output;
+use crate::config::knobs::LogLines;
 use crate::context::ThreadContext;
 use crate::http::body::BodyReader;
 use crate::http::head::Head;
@@ -32,6 +33,14 @@ pub struct Exchange {
     pub(super) answered: Option<Answered>,
     /// Log lines of answers whose bytes still wait for a common write.
     pub(super) log: Vec<u8>,
+    /// The answers that these are of.
+    due: Vec<Due>,
+    /// A handler was asked for the answer in hand.
+    pub(super) handled: bool,
+    /// The head was refused: there is nothing that could be handled.
+    pub(super) refused: bool,
+    /// The time that the handler took is counted already.
+    timed: bool,
     pub(super) started: Option<Instant>,
 }
 
@@ -43,6 +52,15 @@ pub(super) struct Answered {
     /// Bytes written or owed before this response.
     pub(super) output_before: u64,
     pub(super) keeps: bool,
+}
+
+/// An answer that is to be logged and counted.
+#[derive(Debug, Clone, Copy)]
+struct Due {
+    /// Where its line ends in the pending ones.
+    line_end: usize,
+    /// Bytes it put on the wire.
+    sent: u64,
 }
 
 impl Exchange {
@@ -67,6 +85,9 @@ impl Exchange {
         self.head_end = 0;
         self.line_complete = false;
         self.started = None;
+        self.handled = false;
+        self.refused = false;
+        self.timed = false;
         self.head.reset();
     }
 
@@ -80,39 +101,61 @@ impl Exchange {
         }
     }
 
-    /// Counts the answer in hand and formats its log line, if the server keeps a log. `sent` is given for an answer
+    /// The handler is done with the answer in hand, which may be `written` as well: its time counts.
+    pub(super) fn end_handler(&mut self, cx: &ThreadContext<'_>, written: bool) {
+        if self.handled {
+            cx.report_end(!self.timed, written);
+            self.timed = true;
+        }
+    }
+
+    /// Formats the log line of the answer in hand, if the server keeps a log. `sent` is given for an answer
     /// that waits for a common write; otherwise it is what was really written.
     pub(super) fn format_log(&mut self, cx: &ThreadContext<'_>, peer: &Peer, sent: Option<u64>) {
         let Some(answered) = self.answered.take() else { return };
         let sent = sent.unwrap_or_else(|| self.output.total().saturating_sub(answered.output_before));
-        cx.slot.count_request(sent);
-        let Some(log) = &cx.server.access_log else { return };
-        log.format(
-            &Entry {
-                server: cx.server,
-                peer,
-                head: &self.head,
-                bytes: &self.input[self.at..],
-                status: answered.status,
-                sent,
-                sent_body: sent.saturating_sub(answered.header_bytes),
-                received: (self.request_end.max(self.head_end).saturating_sub(self.at)) as u64,
-                now_us: cx.clock.now_us(),
-                took_us: self.started.map_or(0, elapsed_us),
-                keeps: answered.keeps,
-            },
-            &mut self.log,
-        );
+        if let Some(log) = &cx.server.access_log {
+            log.format(
+                &Entry {
+                    server: cx.server,
+                    peer,
+                    head: &self.head,
+                    bytes: &self.input[self.at..],
+                    status: answered.status,
+                    sent,
+                    sent_body: sent.saturating_sub(answered.header_bytes),
+                    received: (self.request_end.max(self.head_end).saturating_sub(self.at)) as u64,
+                    now_us: cx.clock.now_us(),
+                    took_us: self.started.map_or(0, elapsed_us),
+                    keeps: answered.keeps,
+                },
+                &mut self.log,
+            );
+        }
+        self.due.push(Due { line_end: self.log.len(), sent });
     }
 
-    /// Writes the pending log lines.
+    /// Writes the pending log lines and counts their requests: for each `write` and `times`, in this order
+    /// (mpm-semantics 8).
     pub(super) fn write_log(&mut self, cx: &ThreadContext<'_>, peer: &Peer) {
+        let answered = self.answered.is_some();
         self.format_log(cx, peer, None);
-        if !self.log.is_empty() {
-            if let Some(log) = &cx.server.access_log {
-                log.write(&self.log);
+        let together = cx.server.config.knobs.log_lines == LogLines::Together;
+        let mut written = 0;
+        for (index, due) in self.due.iter().enumerate() {
+            let end = if together && index == 0 { self.log.len() } else { due.line_end };
+            if let Some(log) = &cx.server.access_log
+                && end > written
+            {
+                log.write(&self.log[written..end]);
+                written = end;
             }
-            self.log.clear();
+            cx.report_answered(due.sent);
+        }
+        self.due.clear();
+        self.log.clear();
+        if answered {
+            self.end_handler(cx, true);
         }
     }
 
@@ -129,5 +172,6 @@ impl Exchange {
         self.output.recycle();
         self.answered = None;
         self.log.clear();
+        self.due.clear();
     }
 }

@@ -110,6 +110,7 @@ impl Connection {
             };
         if more && deferred <= cx.server.config.knobs.coalesce {
             exchange.format_log(cx, &self.peer, Some(emitted));
+            exchange.end_handler(cx, true);
             return Flow::Go(Phase::NextRequest { probed: true });
         }
         Flow::Go(Phase::Send { then: AfterSend::Next { probed: !more } })
@@ -123,6 +124,9 @@ impl Connection {
             Ok(Progress::Done) => {}
             Ok(Progress::Blocked { in_handler }) => {
                 let state = if in_handler { ConnState::Output } else { ConnState::WriteCompletion };
+                if !in_handler {
+                    exchange.end_handler(cx, false);
+                }
                 return self.wait(state, Interest::Write, cx.server.config.timeout);
             }
             Err(errno) if is_gone(errno) => return Flow::Close(CloseReason::Client),
@@ -130,6 +134,7 @@ impl Connection {
         }
         cx.slot.set(Status::Log);
         exchange.write_log(cx, &self.peer);
+        exchange.output.close_file();
         match then {
             AfterSend::Next { probed } => Flow::Go(Phase::NextRequest { probed }),
             AfterSend::Close => self.begin_linger(false, CloseReason::Finished),
