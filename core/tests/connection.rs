@@ -18,6 +18,7 @@ struct Bench {
     client: UnixStream,
     conn: Connection,
     slot: Slot,
+    sent: u64,
     leaving: Leaving,
     server: Server,
     _root: tempfile::TempDir,
@@ -33,11 +34,12 @@ impl Bench {
         let (client, socket) = UnixStream::pair().unwrap();
         let address = SocketAddr::from(([127, 0, 0, 1], 80));
         let conn = Connection::new(socket.into(), address, Some(address));
-        Bench { client, conn, slot: Slot::default(), leaving: Leaving::new(), server, _root: root }
+        Bench { client, conn, slot: Slot::default(), sent: 0, leaving: Leaving::new(), server, _root: root }
     }
 
     fn send(&mut self, bytes: &[u8]) {
         self.client.write_all(bytes).unwrap();
+        self.sent += bytes.len() as u64;
     }
 
     /// The wait it asks for, or why it closed.
@@ -64,7 +66,13 @@ impl Bench {
             wake = cx.poll(&wait);
         }
         let answer = reader.join().unwrap();
-        assert_eq!(self.slot.counters().bytes[2], answer.len() as u64, "bytes counted in the scoreboard");
+        let counted = self.slot.counters().bytes[2];
+        let answered = answer.len() as u64;
+        // Bytes on the wire, both ways; what is no request, or comes too late, is not counted.
+        assert!(
+            (answered..=answered + self.sent).contains(&counted),
+            "{counted} bytes counted, {answered} received"
+        );
         answer
     }
 

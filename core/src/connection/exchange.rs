@@ -59,8 +59,8 @@ pub(super) struct Answered {
 struct Due {
     /// Where its line ends in the pending ones.
     line_end: usize,
-    /// Bytes it put on the wire.
-    sent: u64,
+    /// Bytes on the wire, the request's and its own: what Apache's mod_logio lets the scoreboard count.
+    bytes: u64,
 }
 
 impl Exchange {
@@ -114,6 +114,7 @@ impl Exchange {
     pub(super) fn format_log(&mut self, cx: &ThreadContext<'_>, peer: &Peer, sent: Option<u64>) {
         let Some(answered) = self.answered.take() else { return };
         let sent = sent.unwrap_or_else(|| self.output.total().saturating_sub(answered.output_before));
+        let received = self.request_end.max(self.head_end).saturating_sub(self.at) as u64;
         if let Some(log) = &cx.server.access_log {
             log.format(
                 &Entry {
@@ -124,7 +125,7 @@ impl Exchange {
                     status: answered.status,
                     sent,
                     sent_body: sent.saturating_sub(answered.header_bytes),
-                    received: (self.request_end.max(self.head_end).saturating_sub(self.at)) as u64,
+                    received,
                     now_us: cx.clock.now_us(),
                     took_us: self.started.map_or(0, elapsed_us),
                     keeps: answered.keeps,
@@ -132,7 +133,7 @@ impl Exchange {
                 &mut self.log,
             );
         }
-        self.due.push(Due { line_end: self.log.len(), sent });
+        self.due.push(Due { line_end: self.log.len(), bytes: received + sent });
     }
 
     /// Writes the pending log lines and counts their requests: for each `write` and `times`, in this order
@@ -150,7 +151,7 @@ impl Exchange {
                 log.write(&self.log[written..end]);
                 written = end;
             }
-            cx.report_answered(due.sent);
+            cx.report_answered(due.bytes);
         }
         self.due.clear();
         self.log.clear();

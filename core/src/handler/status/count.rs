@@ -14,7 +14,7 @@ pub(super) struct Totals {
     pub idle: usize,
     /// Requests.
     pub accesses: u64,
-    /// Bytes sent, in units of 1,024.
+    /// Bytes on the wire, in units of 1,024.
     pub kbytes: u64,
     /// Time spent on requests, milliseconds.
     pub duration: i64,
