@@ -5,8 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Parser;
-use mpmlab_core::config::clamp::Shape;
-use mpmlab_core::config::knobs::{CoreKnobs, KnobRow};
+use mpmlab_core::config::knobs::{CoreKnobs, KnobRow, Profile};
 use mpmlab_core::connection::step::ConnState;
 use mpmlab_mpm::Card;
 use mpmlab_mpm::knobs::ModelKnobs;
@@ -48,6 +47,10 @@ fn as_text(cards: &[&Card], tables: &[&[KnobRow]]) -> String {
         if !faithful.is_empty() {
             line(&mut text, "              ", &format!("sets {}", faithful.join(" ")));
         }
+        if !card.obeys.is_empty() {
+            line(&mut text, "              ", &format!("of its own: {}", card.obeys.join(" ")));
+        }
+        line(&mut text, "              ", &format!("default profile {}", profile(card)));
         for deviation in card.deviations {
             line(&mut text, "              ", &format!("unlike Apache: {deviation}"));
         }
@@ -71,17 +74,17 @@ fn line(text: &mut String, indent: &str, what: &str) {
 fn holds(card: &Card) -> String {
     let parked: Vec<&str> =
         ConnState::ALL.into_iter().filter(|&state| card.parks.holds(state)).map(ConnState::name).collect();
-    let holder = holder(card);
+    let holder = card.holder;
     if parked.is_empty() {
         return format!("a {holder} in every state");
     }
     format!("a {holder}, but nothing in: {}", parked.join(", "))
 }
 
-fn holder(card: &Card) -> &'static str {
-    match card.shape {
-        Shape::Processes => "process",
-        Shape::Threads { .. } => "thread",
+fn profile(card: &Card) -> &'static str {
+    match card.profile {
+        Profile::Apache => "apache",
+        Profile::Lean => "lean",
     }
 }
 
@@ -96,7 +99,7 @@ fn as_json(cards: &[&Card], tables: &[&[KnobRow]]) -> Value {
     let models: Vec<Value> = cards
         .iter()
         .map(|card| {
-            let held = |state: ConnState| if card.parks.holds(state) { "nothing" } else { holder(card) };
+            let held = |state: ConnState| if card.parks.holds(state) { "nothing" } else { card.holder };
             let holds: serde_json::Map<String, Value> = ConnState::ALL
                 .into_iter()
                 .map(|state| (state.name().to_owned(), held(state).into()))
@@ -106,6 +109,9 @@ fn as_json(cards: &[&Card], tables: &[&[KnobRow]]) -> Value {
             json!({
                 "name": card.name,
                 "sentence": card.sentence,
+                "shape": card.shape.name(),
+                "profile": profile(card),
+                "obeys": card.obeys,
                 "holds": holds,
                 "faithful": faithful,
                 "deviations": card.deviations,
@@ -135,6 +141,7 @@ fn as_json(cards: &[&Card], tables: &[&[KnobRow]]) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mpmlab_core::config::directive;
 
     #[test]
     fn every_model_and_every_knob_is_listed_in_both_forms() {
@@ -164,6 +171,20 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn cards_claim_only_what_exists() {
+        for model in MODELS {
+            for name in model.card().obeys {
+                let knob = TABLES.iter().copied().flatten().any(|row| row.name == *name);
+                assert!(knob || directive::find(name).is_some(), "{name}: neither a knob nor a directive");
+            }
+        }
+        let event = mpmlab_mpm::registry::find("event").unwrap().card();
+        let prefork = mpmlab_mpm::registry::find("prefork").unwrap().card();
+        assert!(event.knows("shed") && !prefork.knows("shed"));
+        assert!(event.knows("linger") && prefork.knows("linger"));
     }
 
     #[test]

@@ -27,8 +27,7 @@ use std::process::ExitCode;
 /// Exit status: 0 stopped, 1 the server could not go on, 2 wrong usage or configuration.
 #[derive(Debug, Args)]
 pub struct ServeArgs {
-    /// Concurrency model: prefork, worker or event
-    #[arg(long, value_name = "NAME", default_value = "event")]
+    #[arg(long, value_name = "NAME", default_value = "event", help = mpm_help())]
     mpm: String,
     /// Where to listen, IP:PORT or PORT; replaces every Listen directive. Port 0: any free one [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDR")]
@@ -48,9 +47,9 @@ pub struct ServeArgs {
     /// A mechanism's setting, as --set file-send=sendfile; may be repeated (see: mpmlab mechanisms)
     #[arg(long, value_name = "KNOB=VALUE")]
     set: Vec<String>,
-    /// All mechanisms at once: apache makes the calls that Apache 2.4 makes, lean the fewest
-    #[arg(long, value_enum, default_value_t = ProfileName::Apache)]
-    profile: ProfileName,
+    /// All mechanisms at once: apache makes the calls that Apache 2.4 makes, lean the fewest [default: the model's own]
+    #[arg(long, value_enum)]
+    profile: Option<ProfileName>,
     /// Check the configuration and exit
     #[arg(short = 't')]
     test: bool,
@@ -60,6 +59,11 @@ pub struct ServeArgs {
     /// Send a signal to the server whose PidFile the configuration names
     #[arg(short = 'k', value_enum, value_name = "SIGNAL")]
     signal: Option<SignalName>,
+}
+
+/// The help of `--mpm`: whatever is registered.
+fn mpm_help() -> String {
+    format!("Concurrency model: {}", registry::names().join(", "))
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -142,8 +146,9 @@ fn read(args: &ServeArgs, mpm: &dyn Mpm) -> Result<Read> {
     let mut config = Config::default();
     let mut knobs = ModelKnobs::default();
     let profile = match args.profile {
-        ProfileName::Apache => Profile::Apache,
-        ProfileName::Lean => Profile::Lean,
+        Some(ProfileName::Apache) => Profile::Apache,
+        Some(ProfileName::Lean) => Profile::Lean,
+        None => card.profile,
     };
     let sinks: [&mut dyn KnobSink; 2] = [&mut config.knobs, &mut knobs];
     for sink in sinks {
@@ -173,6 +178,13 @@ fn read(args: &ServeArgs, mpm: &dyn Mpm) -> Result<Read> {
     for assignment in &args.set {
         set_in(&mut [&mut config.knobs, &mut knobs], assignment)
             .map_err(|error| anyhow!("--set: {error}"))?;
+        let name = assignment.split('=').next().unwrap_or_default();
+        if !card.knows(name) {
+            warnings.push(Warning::general(format!(
+                "--set {assignment}: {} has no such knob; it has no effect",
+                card.name
+            )));
+        }
     }
     let (limits, said) = clamp::resolve(&config.mpm, card.shape);
     warnings.extend(said);
@@ -229,8 +241,10 @@ fn describe(mpm: &dyn Mpm, read: &Read) -> String {
     let mut rows = vec![
         ("Server", format!("mpmlab/{}", env!("CARGO_PKG_VERSION"))),
         ("MPM", format!("{} ({})", card.name, card.sentence)),
-        ("StartServers", limits.start_servers.to_string()),
     ];
+    if card.shape != Shape::Acceptor {
+        rows.push(("StartServers", limits.start_servers.to_string()));
+    }
     match card.shape {
         Shape::Processes => rows.extend([
             ("MinSpareServers", limits.min_spare.to_string()),
@@ -242,19 +256,22 @@ fn describe(mpm: &dyn Mpm, read: &Read) -> String {
             ("ThreadsPerChild", limits.threads_per_child.to_string()),
             ("ThreadLimit", limits.thread_limit.to_string()),
         ]),
+        Shape::Acceptor => {}
     }
+    let most = if card.shape == Shape::Acceptor { "Acceptors at most" } else { "Processes at most" };
     rows.extend([
         ("ServerLimit", limits.server_limit.to_string()),
         ("MaxRequestWorkers", limits.max_request_workers.to_string()),
-        ("Processes at most", limits.limit.to_string()),
+        (most, limits.limit.to_string()),
         ("MaxConnectionsPerChild", limits.max_connections_per_child.to_string()),
     ]);
-    if card.name == "event" {
+    if card.obeys.contains(&"AsyncRequestWorkerFactor") {
         rows.push(("AsyncRequestWorkerFactor", limits.async_factor.to_string()));
     }
     let sinks: [&dyn KnobSink; 2] = [&read.config.knobs, &read.knobs];
     for sink in sinks {
-        rows.extend(sink.rows().iter().map(|row| (row.name, sink.get(row.name).unwrap_or_default())));
+        let obeyed = sink.rows().iter().filter(|row| card.knows(row.name));
+        rows.extend(obeyed.map(|row| (row.name, sink.get(row.name).unwrap_or_default())));
     }
     rows.into_iter().map(|(name, value)| format!("{name}: {value}\n")).collect()
 }

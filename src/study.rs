@@ -5,6 +5,10 @@ use clap::{Args, Parser, Subcommand};
 use mpmlab_experiments::duration::parse_duration;
 use mpmlab_experiments::interrupt::on_interrupt;
 use mpmlab_experiments::study::{self, RunOptions, RunSummary};
+use mpmlab_experiments::target::mpmlab::Model;
+use mpmlab_experiments::target::treatment::Pool;
+use mpmlab_mpm::Card;
+use mpmlab_mpm::registry::MODELS;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -83,6 +87,7 @@ pub fn run(args: StudyArgs) -> Result<ExitCode> {
                 server_cpu: args.server_cpu,
                 client_cpu: args.client_cpu,
                 program,
+                models: models(),
                 command_line: std::env::args().collect(),
                 quiet: false,
             };
@@ -93,7 +98,7 @@ pub fn run(args: StudyArgs) -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         StudyCommand::Show { study, budget } => {
-            let options = RunOptions { budget, ..RunOptions::new(&study, program) };
+            let options = RunOptions { budget, ..RunOptions::new(&study, program, models()) };
             print!("{}", study::show(&options)?);
             Ok(ExitCode::SUCCESS)
         }
@@ -102,6 +107,16 @@ pub fn run(args: StudyArgs) -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
     }
+}
+
+/// What this executable can serve with, for the laboratory, which does not know the models.
+fn models() -> Vec<Model> {
+    let describe = |card: &Card| Model {
+        name: card.name.to_owned(),
+        sentence: card.sentence.to_owned(),
+        pool: Pool::named(card.shape.name()).expect("a test of this file looks at every shape"),
+    };
+    MODELS.iter().map(|model| describe(model.card())).collect()
 }
 
 fn print(summary: &RunSummary) -> ExitCode {
@@ -115,4 +130,15 @@ fn print(summary: &RunSummary) -> ExitCode {
     // A study without a single usable run has answered nothing.
     let failed = summary.interrupted || summary.invalid == summary.done;
     if failed { ExitCode::from(1) } else { ExitCode::SUCCESS }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_model_is_a_target() {
+        let names: Vec<String> = models().into_iter().map(|model| model.name).collect();
+        assert_eq!(names, mpmlab_mpm::registry::names());
+    }
 }

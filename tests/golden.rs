@@ -104,7 +104,7 @@ fn each_model_answers_as_apache_does_and_as_the_others_do() {
     assert!(cases.len() >= 90, "{} cases", cases.len());
     let recorded = answers::read(RECORDED);
     // Equal to one recording means equal to each other.
-    for mpm in MPMS {
+    for &mpm in MPMS.iter() {
         check(mpm, &cases, &recorded, &ask_mpmlab(mpm, &cases, usize::MAX));
     }
 }

@@ -6,7 +6,7 @@
 mod harness;
 
 use harness::client::Client;
-use harness::{alive, until};
+use harness::{alive, children_of, shape, until, zombies_of};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::path::Path;
@@ -16,37 +16,44 @@ use std::time::Duration;
 /// Longer than a worker takes from sending an answer to being idle.
 const SETTLES: Duration = Duration::from_millis(500);
 
-/// Makes one test per model of a function that takes the model's name.
-macro_rules! every_mpm {
-    ($($test:ident),+ $(,)?) => {
-        $(mod $test {
-            #[test]
-            fn prefork() {
-                super::checks::$test("prefork");
-            }
-            #[test]
-            fn worker() {
-                super::checks::$test("worker");
-            }
-            #[test]
-            fn event() {
-                super::checks::$test("event");
-            }
+/// Apache's own, for what only they promise.
+const APACHES: [&str; 3] = ["prefork", "worker", "event"];
+
+/// Makes one test of a function that takes a model's name; it runs under every model of the list.
+macro_rules! under {
+    ($mpms:expr; $($test:ident),+ $(,)?) => {
+        $(#[test]
+        fn $test() {
+            harness::under_each(&$mpms, checks::$test);
         })+
     };
 }
 
-every_mpm!(
+// Whatever the model: those that are registered.
+under!(
+    harness::MPMS;
     stopping_leaves_no_process_behind,
-    a_killed_child_is_replaced,
+    a_killed_child_is_replaced_and_nobody_else_suffers,
     a_killed_parent_takes_its_children_along,
-    processes_double_every_second_under_load,
-    spare_processes_are_retired,
     connections_per_child_are_counted_by_connection,
     two_listens_are_both_served,
+    a_slow_client_does_not_hold_others_up,
     a_graceful_restart_finishes_what_was_begun,
     a_restart_begins_anew_and_a_graceful_stop_ends,
     version_and_test_do_not_start_a_server,
+);
+
+// Apache's way to grow and shrink.
+under!(
+    APACHES;
+    processes_double_every_second_under_load,
+    spare_processes_are_retired,
+);
+
+// Models that hold somebody for every connection.
+under!(
+    ["prefork", "worker", "fork", "thread"];
+    who_comes_when_all_are_busy_waits,
 );
 
 /// A running server with a folder of its own.
@@ -109,15 +116,20 @@ impl Server {
 /// The same capacity for every model: `processes` times `threads`, or as many processes with one.
 fn capacity(mpm: &str, processes: usize, threads: usize) -> Vec<String> {
     let workers = processes * threads;
-    if mpm == "prefork" {
-        vec![format!("MaxRequestWorkers {workers}"), format!("ServerLimit {workers}")]
-    } else {
-        vec![
+    match shape(mpm) {
+        "processes" => vec![format!("MaxRequestWorkers {workers}"), format!("ServerLimit {workers}")],
+        "threads" => vec![
             format!("ThreadsPerChild {threads}"),
             format!("MaxRequestWorkers {workers}"),
             format!("ServerLimit {processes}"),
-        ]
+        ],
+        _ => vec![format!("MaxRequestWorkers {workers}")],
     }
+}
+
+/// One idle worker is enough.
+fn least_spare(mpm: &str) -> &'static str {
+    if shape(mpm) == "processes" { "MinSpareServers 1" } else { "MinSpareThreads 1" }
 }
 
 fn start(mpm: &str, capacity: &[String], more: &[&str]) -> Server {
@@ -137,8 +149,8 @@ mod checks {
             let mut held = server.connect();
             held.hold();
             server.connect().get();
-            let children = server.children();
-            assert!(children.len() >= 2, "{children:?}");
+            let children = server.descendants();
+            assert!(!children.is_empty());
             server.signal(signal);
             assert!(server.wait().success());
             assert_eq!(children.into_iter().filter(|pid| alive(*pid)).collect::<Vec<_>>(), Vec::<i32>::new());
@@ -146,23 +158,38 @@ mod checks {
         }
     }
 
-    pub fn a_killed_child_is_replaced(mpm: &str) {
-        let server = start(mpm, &capacity(mpm, 2, 2), &["StartServers 2"]);
+    pub fn a_killed_child_is_replaced_and_nobody_else_suffers(mpm: &str) {
+        let server = start(mpm, &capacity(mpm, 2, 4), &["StartServers 2"]);
+        let mut held: Vec<Client> = (0..4).map(|_| server.connect()).collect();
+        held.iter_mut().for_each(Client::hold);
+        // Served after those: they have been taken.
+        server.connect().get();
         let before = server.children();
         let victim = *before.first().unwrap();
+        let of_victim = harness::descendants_of(victim);
         kill(Pid::from_raw(victim), Signal::SIGKILL).unwrap();
-        let after = until("another child", || {
+        until("another child", || {
             let now = server.children();
-            (!now.contains(&victim) && now.len() >= before.len()).then_some(now)
+            (!now.contains(&victim) && now.len() >= before.len()).then_some(())
         });
-        assert!(after.difference(&before).count() >= 1);
+        until("what the victim had begun ends", || of_victim.iter().all(|pid| !alive(*pid)).then_some(()));
         server.connect().get();
+        for client in &mut held {
+            // Those of the victim are closed; whoever is not is served.
+            if !client.is_closed() {
+                client.release();
+                assert!(client.answer().is_some());
+            }
+        }
     }
 
     // Not Apache's way: a laboratory must not leave processes behind.
     pub fn a_killed_parent_takes_its_children_along(mpm: &str) {
         let mut server = Server::start(mpm, &[]);
-        let children = server.children();
+        let mut held = server.connect();
+        held.hold();
+        server.connect().get();
+        let children = server.descendants();
         server.signal(Signal::SIGKILL);
         server.wait();
         until("the children end", || children.iter().all(|pid| !alive(*pid)).then_some(()));
@@ -171,8 +198,7 @@ mod checks {
     // mpm-semantics V1: whoever serves is held, so that there is need at every tick.
     pub fn processes_double_every_second_under_load(mpm: &str) {
         let threads = if mpm == "prefork" { 1 } else { 2 };
-        let spare = if mpm == "prefork" { "MinSpareServers 1" } else { "MinSpareThreads 1" };
-        let server = start(mpm, &capacity(mpm, 8, threads), &["StartServers 1", spare]);
+        let server = start(mpm, &capacity(mpm, 8, threads), &["StartServers 1", least_spare(mpm)]);
         let mut clients: Vec<Client> = (0..8 * threads).map(|_| server.connect()).collect();
         clients.iter_mut().for_each(Client::hold);
         // A count that was seen in several looks in a row is not in the middle of a tick.
@@ -211,7 +237,7 @@ mod checks {
     // mpm-semantics V14 and 7.20: requests on one connection count once.
     pub fn connections_per_child_are_counted_by_connection(mpm: &str) {
         // With one thread, event would drop a request that comes before the thread is idle again (7.4).
-        let threads = if mpm == "prefork" { 1 } else { 2 };
+        let threads = if shape(mpm) == "processes" { 1 } else { 2 };
         let server = start(mpm, &capacity(mpm, 1, threads), &["StartServers 1", "MaxConnectionsPerChild 3"]);
         let first = server.children();
         assert_eq!(first.len(), 1);
@@ -223,10 +249,8 @@ mod checks {
         once(1);
         assert_eq!(server.children(), first, "8 requests on one connection are one connection");
         once(1);
-        // Worker is by then in accept and takes one more; the others have had their three.
-        if mpm == "worker" {
-            once(1);
-        }
+        // Worker is by then in accept and takes one more; the others have had their three, and this waits for another child.
+        once(1);
         until("another child", || {
             let now = server.children();
             (now.len() == 1 && now != first).then_some(())
@@ -251,11 +275,36 @@ mod checks {
         assert!(held.answer().is_some());
     }
 
+    pub fn a_slow_client_does_not_hold_others_up(mpm: &str) {
+        let server = start(mpm, &capacity(mpm, 1, 2), &["StartServers 1"]);
+        let mut slow = server.connect();
+        slow.hold();
+        (0..5).for_each(|_| drop(server.connect().get()));
+        slow.release();
+        assert!(slow.answer().is_some());
+    }
+
+    pub fn who_comes_when_all_are_busy_waits(mpm: &str) {
+        let server = start(mpm, &capacity(mpm, 1, 2), &["StartServers 2"]);
+        let mut held = [server.connect(), server.connect()];
+        held.iter_mut().for_each(Client::hold);
+        let mut newcomer = server.connect();
+        newcomer.ask();
+        std::thread::sleep(SETTLES);
+        assert!(!newcomer.has_answer());
+        let [mut first, mut second] = held;
+        first.release();
+        assert!(first.answer().is_some());
+        drop(first);
+        assert!(newcomer.answer().is_some());
+        second.release();
+        assert!(second.answer().is_some());
+    }
+
     // mpm-semantics 6: nobody is refused, and a request in progress is answered by the old generation.
     pub fn a_graceful_restart_finishes_what_was_begun(mpm: &str) {
         // Spare enough, so that no child is started before the restart.
-        let spare = if mpm == "prefork" { "MinSpareServers 1" } else { "MinSpareThreads 1" };
-        let server = start(mpm, &capacity(mpm, 4, 2), &["StartServers 3", spare]);
+        let server = start(mpm, &capacity(mpm, 4, 2), &["StartServers 3", least_spare(mpm)]);
         let mut held = server.connect();
         held.hold();
         let old = server.children();
@@ -282,7 +331,7 @@ mod checks {
         server.dash_k(mpm, "restart");
         until("a new generation", || {
             let now = server.children();
-            (now.is_disjoint(&old) && now.len() >= 2).then_some(())
+            (now.is_disjoint(&old) && !now.is_empty()).then_some(())
         });
         assert_eq!(held.answer(), None, "HUP does not wait for anybody");
         let mut held = server.connect();
@@ -313,6 +362,39 @@ mod checks {
         assert!(output.status.success());
         assert!(String::from_utf8(output.stderr).unwrap().contains("WARNING: MaxRequestWorkers of 0"));
     }
+}
+
+#[test]
+fn fork_has_a_process_for_every_connection_and_collects_it() {
+    let server = start("fork", &capacity("fork", 1, 8), &[]);
+    let acceptor = *server.children().first().unwrap();
+    assert!(children_of(acceptor).is_empty(), "nothing is kept ready");
+    let mut held: Vec<Client> = (0..4).map(|_| server.connect()).collect();
+    held.iter_mut().for_each(Client::hold);
+    let serving = until("four processes", || {
+        let serving = children_of(acceptor);
+        (serving.len() == 4).then_some(serving)
+    });
+    kill(Pid::from_raw(*serving.first().unwrap()), Signal::SIGKILL).unwrap();
+    until("one is gone", || (children_of(acceptor).len() == 3).then_some(()));
+    let closed = held.iter_mut().filter_map(|client| client.is_closed().then_some(())).count();
+    assert_eq!(closed, 1, "who dies takes one connection along");
+    drop(held);
+    until("all are gone", || (children_of(acceptor).is_empty() && zombies_of(acceptor) == 0).then_some(()));
+    assert_eq!(server.children(), [acceptor].into());
+}
+
+#[test]
+fn thread_has_a_thread_for_every_connection() {
+    let server = start("thread", &capacity("thread", 1, 8), &[]);
+    let process = *server.children().first().unwrap();
+    let threads = || std::fs::read_dir(format!("/proc/{process}/task")).unwrap().count();
+    assert_eq!(threads(), 1, "nothing is kept ready");
+    let mut held: Vec<Client> = (0..4).map(|_| server.connect()).collect();
+    held.iter_mut().for_each(Client::hold);
+    until("four threads more", || (threads() == 5).then_some(()));
+    drop(held);
+    until("all are gone", || (threads() == 1).then_some(()));
 }
 
 // mpm-semantics 7.7, and what the knob `park` makes of it: half a request holds a worker, unless that is parked, too.

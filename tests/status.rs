@@ -14,12 +14,15 @@ mod monitors;
 mod site;
 
 use harness::client::Client;
-use harness::{MPMS, Server, get, talk, until};
+use harness::{Server, get, talk, until};
 use memory::workers;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use site::{Site, Target};
 use std::collections::BTreeSet;
+
+/// The models that Apache has, too.
+const APACHES: [&str; 3] = ["prefork", "worker", "event"];
 
 /// Is there an Apache to compare with?
 fn has_apache() -> bool {
@@ -79,7 +82,7 @@ fn auto_after_one_request(target: &Target, extended: bool) -> String {
 fn auto_has_apaches_keys_in_apaches_order() {
     let compare = has_apache();
     let site = Site::new();
-    for mpm in MPMS {
+    for mpm in APACHES {
         for extended in [true, false] {
             let more: &[&str] = if extended { &[] } else { &["ExtendedStatus Off"] };
             let expected = expected_keys(mpm == "event", extended);
@@ -145,7 +148,7 @@ fn the_page_has_apaches_layout() {
         return;
     }
     let site = Site::new();
-    for mpm in MPMS {
+    for mpm in APACHES {
         for (query, more) in [
             ("", &[][..]),
             ("?notable", &[]),
@@ -166,7 +169,7 @@ fn the_page_has_apaches_layout() {
 #[test]
 fn monitoring_reads_it_unchanged() {
     let site = Site::new();
-    for mpm in MPMS {
+    for mpm in APACHES {
         let target = site.mpmlab(mpm, &[]);
         for _ in 0..5 {
             target.get("/f.txt").unwrap();
@@ -265,7 +268,7 @@ fn a_connections_life(target: &Target, mpm: &str) {
 fn a_connection_shows_in_shared_memory_what_it_shows_under_apache() {
     let compare = has_apache();
     let site = Site::new();
-    for mpm in MPMS {
+    for mpm in APACHES {
         a_connections_life(&site.mpmlab(mpm, &[]), mpm);
         if compare {
             a_connections_life(&site.apache(mpm, &[]), mpm);
@@ -276,7 +279,7 @@ fn a_connection_shows_in_shared_memory_what_it_shows_under_apache() {
 #[test]
 fn without_extended_status_only_letters_are_written() {
     let site = Site::new();
-    for mpm in MPMS {
+    for mpm in APACHES {
         let target = site.mpmlab(mpm, &["ExtendedStatus Off"]);
         let mut client = Client::connect(target.addr());
         client.send("GET /f.txt HT");
@@ -322,7 +325,7 @@ fn restarts(target: &Target) {
 fn a_graceful_restart_keeps_the_statistics_and_a_hard_one_resets_them() {
     let compare = has_apache();
     let site = Site::new();
-    for mpm in MPMS {
+    for mpm in APACHES {
         restarts(&site.mpmlab(mpm, &[]));
         if compare {
             restarts(&site.apache(mpm, &[]));
@@ -333,7 +336,7 @@ fn a_graceful_restart_keeps_the_statistics_and_a_hard_one_resets_them() {
 #[test]
 fn named_memory_is_removed_with_the_server() {
     let site = Site::new();
-    for mpm in MPMS {
+    for mpm in APACHES {
         let target = site.mpmlab(mpm, &[]);
         let place = memory::place(target.pid());
         assert!(place.exists());

@@ -1,6 +1,8 @@
 //! Bad input gets one clear line on standard error and exit status 2, and leaves nothing half-written.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod harness;
+
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -130,7 +132,7 @@ fn more_addresses_than_there_is_room_for_are_refused() {
     let root = tempfile::tempdir().unwrap();
     let lines: String = (0..257).map(|n| format!("Listen 127.0.1.{}:0\n", n % 250 + 1)).collect();
     let file = written(root.path(), "many.conf", lines.as_bytes());
-    for model in ["prefork", "event"] {
+    for model in harness::MPMS.iter() {
         let arguments = ["serve", "--mpm", model, "--root", root.path().to_str().unwrap(), "-f", &file];
         refused(&arguments, &["257", "256"]);
     }
@@ -141,7 +143,7 @@ fn serve_says_who_cannot_have_the_port() {
     let root = tempfile::tempdir().unwrap();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    for model in ["prefork", "worker", "event"] {
+    for model in harness::MPMS.iter() {
         refused(
             &["serve", "--mpm", model, "--root", root.path().to_str().unwrap(), "--listen", &address],
             &[&address, "in use"],
@@ -201,11 +203,32 @@ fn study_explains_bad_usage_and_writes_nothing() {
     );
 }
 
+// -V prints what the model has, and --set says when it sets nothing.
+#[test]
+fn knobs_of_another_model_are_not_shown_and_have_no_effect() {
+    let (_, listed, _) = mpmlab(&["mechanisms", "--json"]);
+    let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
+    let mut own = 0;
+    for model in listed["models"].as_array().unwrap() {
+        let name = model["name"].as_str().unwrap();
+        let (status, shown, _) = mpmlab(&["serve", "-V", "--mpm", name, "--root", "/"]);
+        assert_eq!(status, 0);
+        for knob in ["park", "shed", "stop-signal"] {
+            let has = model["obeys"].as_array().unwrap().iter().any(|obeyed| obeyed == knob);
+            own += usize::from(has);
+            assert_eq!(shown.contains(&format!("\n{knob}: ")), has, "{name}: {shown}");
+        }
+        let (status, _, said) = mpmlab(&["serve", "-V", "--mpm", name, "--root", "/", "--set", "shed=off"]);
+        assert_eq!((status, said.contains("no effect")), (0, !shown.contains("\nshed: ")), "{name}: {said}");
+    }
+    assert!(own > 0, "event has them");
+}
+
 #[test]
 fn every_command_teaches() {
     for (command, words) in [
         (&["--help"][..], &["serve", "load", "study", "mechanisms"][..]),
-        (&["serve", "--help"], &["--mpm", "prefork", "event", "--root", "--set", "-c"]),
+        (&["serve", "--help"], &[&["--mpm", "--root", "--set", "-c"], &harness::MPMS[..]].concat()),
         (&["load", "--help"], &["connections", "seconds", "--no-keepalive", "default"]),
         (&["study", "--help"], &["run", "list", "report"]),
         (&["study", "run", "--help"], &["--budget", "--out", "--resume"]),

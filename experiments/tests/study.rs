@@ -7,7 +7,9 @@ use mpmlab_experiments::study::order::schedule;
 use mpmlab_experiments::study::results::{Record, Results};
 use mpmlab_experiments::study::{RunOptions, file, run};
 use mpmlab_experiments::target;
+use mpmlab_experiments::target::mpmlab::Model;
 use mpmlab_experiments::target::process::{Announces, Launch, Server};
+use mpmlab_experiments::target::treatment::Pool;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
@@ -79,7 +81,7 @@ const GOOD: &str = "name = \"mine\"\ntitle = \"T\"\nquestion = \"Q?\"\nrounds = 
 
 #[test]
 fn what_a_study_file_leaves_out_has_a_default() {
-    let study = file::parse("mine.toml", GOOD).unwrap();
+    let study = file::parse("mine.toml", GOOD, None).unwrap();
     assert_eq!((study.rounds, study.budget), (3, Duration::from_secs(60)));
     let names: Vec<&str> = study.factors.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["target", "connections", "keepalive", "size"]);
@@ -99,6 +101,9 @@ fn bad_study_files_are_refused_with_line_key_and_advice() {
         ("\"1m\"", "60", "s.toml:5: budget: write a time in quotes"),
         ("\"event\"", "\"evnt\"", "s.toml:7: target: unknown target `evnt`; did you mean `event`?"),
         ("\"event\"", "7", "s.toml:7: target: `7` is not a name"),
+        ("\"event\"", "\"event shed\"", "s.toml:7: target: `shed` in target `event shed` is not NAME=VALUE"),
+        ("\"event\"", "\"evnt shed=off\"", "s.toml:7: target: unknown target `evnt`; did you mean `event`?"),
+        ("rounds = 3", "rounds = 3\npool = \"big\"", "s.toml:5: pool: "),
         ("\"event\"", "\"nginx\"", "s.toml:7: target: `nginx` is there twice"),
         ("target = [\"event\", \"nginx\"]\n", "", "`target` is missing"),
         ("[\"event\", \"nginx\"]", "[]", "s.toml:7: target: has no levels"),
@@ -111,11 +116,34 @@ fn bad_study_files_are_refused_with_line_key_and_advice() {
         ("question = \"Q?\"", "question = 5", "s.toml:3: question: write text in quotes"),
     ] {
         assert!(GOOD.contains(from), "the case changes nothing: {from}");
-        let error = file::parse("s.toml", &GOOD.replacen(from, to, 1)).expect_err(to);
+        let error =
+            file::parse("s.toml", &GOOD.replacen(from, to, 1), Some(&["event", "nginx"])).expect_err(to);
         let message = error.to_string();
         assert!(message.contains(expected), "{to}: {message}");
         assert_eq!((error.exit_status(), message.contains('\n')), (2, false), "{message}");
     }
+}
+
+#[test]
+fn a_target_with_knobs_is_a_model_of_mpmlab() {
+    use mpmlab_experiments::target::{add_variants, known, mpmlab::Model, treatment::Pool};
+    let models = [Model { name: "event".into(), sentence: "it".into(), pool: Pool::Threads }];
+    let program = std::path::Path::new("mpmlab");
+    let mut targets = known(program, &models);
+    let before = targets.len();
+    add_variants(
+        &mut targets,
+        program,
+        &models,
+        &["event".into(), "event shed=off linger=read-first".into()],
+    )
+    .unwrap();
+    assert_eq!(targets.len(), before + 1);
+    let added = targets.last().unwrap();
+    assert_eq!(added.name(), "event shed=off linger=read-first");
+    assert_eq!(added.sentence(), "mpmlab, it, with shed=off, with linger=read-first");
+    let refused = add_variants(&mut targets, program, &models, &["apache2 shed=off".into()]).unwrap_err();
+    assert!(refused.contains("only mpmlab's own models have knobs, apache2 has none"), "{refused}");
 }
 
 // ---- results ----
@@ -395,7 +423,7 @@ fn a_server_that_does_not_start_is_quoted() {
 
 /// The optional targets that are installed here, or a message and nothing.
 fn installed(names: &[&str]) -> Vec<String> {
-    let known = target::known(Path::new(""));
+    let known = target::known(Path::new(""), &[]);
     let installed: Vec<String> = known
         .iter()
         .filter(|target| names.contains(&target.name()) && target.installed().is_ok())
@@ -421,7 +449,7 @@ fn small_study(directory: &Path, targets: &[String], rounds: u32) -> RunOptions 
         out: Some(directory.join("out")),
         quiet: true,
         seed: Some(1),
-        ..RunOptions::new(study.to_str().unwrap(), PathBuf::from("mpmlab"))
+        ..RunOptions::new(study.to_str().unwrap(), PathBuf::from("mpmlab"), Vec::new())
     }
 }
 
@@ -604,12 +632,18 @@ fn the_first_round_is_whole_however_short_the_budget_and_the_cut_is_said() {
     );
 }
 
+/// The models that the shipped studies name.
+fn models() -> Vec<Model> {
+    let model = |name: &str, pool| Model { name: name.into(), sentence: "A model.".into(), pool };
+    vec![model("prefork", Pool::Processes), model("worker", Pool::Threads), model("event", Pool::Threads)]
+}
+
 #[test]
 fn a_refused_study_leaves_no_directory() {
     let directory = tempfile::tempdir().unwrap();
     let out = directory.path().join("out");
     // No mpmlab is there to serve with.
-    let mut options = RunOptions::new("quick", directory.path().join("missing"));
+    let mut options = RunOptions::new("quick", directory.path().join("missing"), models());
     options.out = Some(out.clone());
     options.quiet = true;
     let error = run(&options, &NEVER).unwrap_err();

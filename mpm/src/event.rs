@@ -30,6 +30,7 @@ use crate::process::poller::Ready;
 use crate::process::spare::{self, SpawnPlan, Spawning};
 use crate::{Card, Child, ExitReason, Messages, Mpm, ParkSet, View};
 use mpmlab_core::config::clamp::Shape;
+use mpmlab_core::config::knobs::Profile;
 use mpmlab_core::connection::step::{ConnState, Wake};
 use mpmlab_core::context::ThreadContext;
 use mpmlab_core::slot::Status;
@@ -44,8 +45,11 @@ static CARD: Card = Card {
     name: "event",
     sentence: "as worker, but connections that only wait are parked with the listener and hold no thread",
     shape: Shape::EVENT,
+    holder: "thread",
     parks: ParkSet::EVENT,
     faithful: &[("linger", "read-first"), ("coalesce", "0"), ("accounting", "async")],
+    profile: Profile::Apache,
+    obeys: &["park", "shed", "stop-signal", "AsyncRequestWorkerFactor"],
     deviations: &[
         "TERM ends a worker that waits for its client at once; Apache's is killed after 9 s (knob stop-signal)",
         "children die with their parent, should it be killed",

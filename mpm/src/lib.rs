@@ -6,7 +6,7 @@
 //! To add a model: one file next to [`prefork`], one line in [`registry`]. It gets the command line, the configuration, the
 //! scoreboard, restarts and the once-a-second loop from there.
 //!
-//! Reading order: [`prefork`] (30 lines of serving), [`worker`], [`event`]; then [`kit`] for the parts they are made of, and
+//! Reading order: [`fork`] and [`thread`] (the simplest), [`prefork`] (30 lines of serving), [`worker`], [`event`]; then [`kit`] for the parts they are made of, and
 //! [`process`] for what is around them.
 //!
 //! # What is not here
@@ -19,16 +19,19 @@
 #![deny(unsafe_code)]
 
 pub mod event;
+pub mod fork;
 pub mod kit;
 pub mod knobs;
 pub mod prefork;
 #[allow(unsafe_code, reason = "fork, shared memory, signals, raw sockets: the models' room for it")]
 pub mod process;
 pub mod registry;
+pub mod thread;
 pub mod worker;
 
 use knobs::ModelKnobs;
 use mpmlab_core::config::clamp::{Effective, Shape};
+use mpmlab_core::config::knobs::Profile;
 use mpmlab_core::connection::step::ConnState;
 use mpmlab_core::context::{Leaving, ThreadContext};
 use mpmlab_core::monitor::Monitor;
@@ -61,15 +64,30 @@ pub struct Card {
     pub sentence: &'static str,
     /// Processes, or processes with threads: which directives it reads and how they are corrected.
     pub shape: Shape,
+    /// What a connection that waits in place keeps from other work: `process` or `thread`.
+    pub holder: &'static str,
     /// The states in which no process or thread holds the connection.
     pub parks: ParkSet,
     /// Knob values that make the inside of a connection behave as under Apache's model of this name: the honest list of
     /// what else differs between models.
     pub faithful: &'static [(&'static str, &'static str)],
+    /// What all knobs are set to when nobody says.
+    pub profile: Profile,
+    /// Its own mechanisms: knobs that mean something to it, and nothing to models that do not claim them, too; and
+    /// directives of which the same holds.
+    pub obeys: &'static [&'static str],
     /// Where it deliberately does not do as Apache does.
     pub deviations: &'static [&'static str],
     /// Numbers of its log messages.
     pub messages: Messages,
+}
+
+impl Card {
+    /// Does a knob mean anything to the model? One that no card claims means something to all.
+    pub fn knows(&self, knob: &str) -> bool {
+        let claimed = registry::MODELS.iter().any(|model| model.card().obeys.contains(&knob));
+        !claimed || self.obeys.contains(&knob)
+    }
 }
 
 /// Numbers (AHnnnnn) of a model's log messages.

@@ -23,6 +23,7 @@ use crate::process::signals;
 use crate::process::spare::{self, SpawnPlan, Spawning};
 use crate::{Card, Child, ExitReason, Messages, Mpm, ParkSet, View};
 use mpmlab_core::config::clamp::Shape;
+use mpmlab_core::config::knobs::Profile;
 use mpmlab_core::connection::step::Wake;
 use mpmlab_core::slot::Status;
 
@@ -33,8 +34,11 @@ static CARD: Card = Card {
     name: "prefork",
     sentence: "one process per connection, held from accept to close",
     shape: Shape::PREFORK,
+    holder: "process",
     parks: ParkSet::NONE,
     faithful: &[("linger", "wait-first"), ("coalesce", "4")],
+    profile: Profile::Apache,
+    obeys: &[],
     deviations: &[
         "children are signalled one by one, not by process group: in the foreground that would hit the caller",
         "children die with their parent, should it be killed",

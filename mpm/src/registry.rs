@@ -1,9 +1,10 @@
 //! The models there are: one line each.
 
-use crate::{Mpm, event, prefork, worker};
+use crate::{Mpm, event, fork, prefork, thread, worker};
 
 /// Every model, in the order they are taught.
-pub static MODELS: &[&dyn Mpm] = &[&prefork::Prefork, &worker::Worker, &event::Event];
+pub static MODELS: &[&dyn Mpm] =
+    &[&prefork::Prefork, &worker::Worker, &event::Event, &fork::Fork, &thread::Thread];
 
 /// The model of this name.
 pub fn find(name: &str) -> Option<&'static dyn Mpm> {

@@ -21,6 +21,7 @@ use crate::kit::handoff::{Idlers, Popped, Queue};
 use crate::process::spare::{self, SpawnPlan, Spawning};
 use crate::{Card, Child, ExitReason, Messages, Mpm, ParkSet, View};
 use mpmlab_core::config::clamp::Shape;
+use mpmlab_core::config::knobs::Profile;
 use mpmlab_core::connection::step::Wake;
 use mpmlab_core::slot::Status;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
@@ -28,12 +29,15 @@ use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 /// See the module's documentation.
 pub struct Worker;
 
-static CARD: Card = Card {
+pub(crate) static CARD: Card = Card {
     name: "worker",
     sentence: "processes of many threads, each holding one connection from accept to close",
     shape: Shape::WORKER,
+    holder: "thread",
     parks: ParkSet::NONE,
     faithful: &[("linger", "wait-first"), ("coalesce", "4")],
+    profile: Profile::Apache,
+    obeys: &[],
     deviations: &[
         "a retiring child that is told to stop at once does so; Apache's no longer listens and is killed after 9 s",
         "children die with their parent, should it be killed",

@@ -10,11 +10,49 @@ use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
+use std::thread::Builder;
 use std::time::{Duration, Instant};
 
-/// Apache's models: what must hold, holds under each.
-pub const MPMS: [&str; 3] = ["prefork", "worker", "event"];
+/// A model that is registered.
+pub struct Model {
+    /// For `--mpm`.
+    pub name: String,
+    /// What gives it its size: `processes`, `threads` or an `acceptor` that grows by itself.
+    pub shape: String,
+}
+
+/// All of them, as the executable lists them: a new one is tested as soon as it is registered.
+pub static MODELS: LazyLock<Vec<Model>> = LazyLock::new(|| {
+    let output = Command::new(env!("CARGO_BIN_EXE_mpmlab")).args(["mechanisms", "--json"]).output().unwrap();
+    let listed: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let word = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+    let models = listed["models"].as_array().unwrap().iter();
+    models.map(|model| Model { name: word(&model["name"]), shape: word(&model["shape"]) }).collect()
+});
+
+/// Their names: what must hold, holds under each.
+pub static MPMS: LazyLock<Vec<&'static str>> =
+    LazyLock::new(|| MODELS.iter().map(|model| model.name.as_str()).collect());
+
+/// The shape of a model.
+pub fn shape(mpm: &str) -> &'static str {
+    &MODELS.iter().find(|model| model.name == mpm).expect("a registered model").shape
+}
+
+/// Checks something under several models, each in a thread that bears its name, all at the same time.
+pub fn under_each(mpms: &[&'static str], check: fn(&str)) {
+    std::thread::scope(|scope| {
+        let begin = |mpm: &'static str| {
+            let thread = Builder::new().name(format!("under {mpm}"));
+            (mpm, thread.spawn_scoped(scope, move || check(mpm)).unwrap())
+        };
+        let running: Vec<_> = mpms.iter().copied().map(begin).collect();
+        let failed: Vec<&str> =
+            running.into_iter().filter_map(|(mpm, thread)| thread.join().is_err().then_some(mpm)).collect();
+        assert!(failed.is_empty(), "failed under {}", failed.join(", "));
+    });
+}
 
 /// Longest wait for anything that is certain to happen. Reached only by a failing test.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -81,6 +119,11 @@ impl Server {
         children_of(self.pid)
     }
 
+    /// Its children, theirs, and so on.
+    pub fn descendants(&self) -> BTreeSet<i32> {
+        descendants_of(self.pid)
+    }
+
     /// Sends a signal to the parent.
     pub fn signal(&self, signal: Signal) {
         kill(Pid::from_raw(self.pid), signal).unwrap();
@@ -94,7 +137,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let children = self.children();
+        let children = self.descendants();
         if !matches!(self.child.try_wait(), Ok(Some(_))) {
             self.signal(Signal::SIGTERM);
         }
@@ -144,13 +187,36 @@ pub fn children_of(pid: i32) -> BTreeSet<i32> {
     pids.filter(|&p| parent_of(p) == Some(pid)).collect()
 }
 
+/// As [`children_of`], and theirs, and so on.
+pub fn descendants_of(pid: i32) -> BTreeSet<i32> {
+    let mut found = BTreeSet::new();
+    let mut todo = vec![pid];
+    while let Some(pid) = todo.pop() {
+        let children = children_of(pid);
+        todo.extend(children.iter().copied());
+        found.extend(children);
+    }
+    found
+}
+
+/// Processes that have ended and that this parent has not waited for.
+pub fn zombies_of(parent: i32) -> usize {
+    let entries = std::fs::read_dir("/proc").unwrap();
+    let pids = entries.flatten().filter_map(|e| e.file_name().to_str()?.parse().ok());
+    pids.filter_map(stat).filter(|stat| *stat == ('Z', parent)).count()
+}
+
 /// A process's parent; `None` if there is no such process, or only what is left of it until somebody waits for it.
 fn parent_of(pid: i32) -> Option<i32> {
+    stat(pid).filter(|(state, _)| *state != 'Z').map(|(_, parent)| parent)
+}
+
+/// A process's state and parent.
+fn stat(pid: i32) -> Option<(char, i32)> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name in parentheses may hold anything; state and parent follow it.
     let mut after_name = stat.rsplit_once(')')?.1.split_whitespace();
-    let state = after_name.next()?;
-    after_name.next()?.parse().ok().filter(|_| state != "Z")
+    Some((after_name.next()?.chars().next()?, after_name.next()?.parse().ok()?))
 }
 
 /// `User` and `Group` for servers that are started as root, so that file permissions mean something to them; nothing when

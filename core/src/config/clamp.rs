@@ -18,6 +18,9 @@ pub enum Shape {
         /// Whose numbers the warnings carry.
         ids: Ids,
     },
+    /// One process that accepts alone, with a process or a thread for every connection: `limit` counts the acceptors,
+    /// those included that were told to finish, and `threads_per_child` the connections of one.
+    Acceptor,
 }
 
 /// The numbers (AHnnnnn) of a threaded model's warnings.
@@ -36,6 +39,15 @@ impl Shape {
     pub const WORKER: Shape = Shape::Threads { max_thread_limit: 20_000, ids: Ids::Worker };
     /// As event reads them.
     pub const EVENT: Shape = Shape::Threads { max_thread_limit: 100_000, ids: Ids::Event };
+
+    /// One word for it, for programs that read lists of models.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Shape::Processes => "processes",
+            Shape::Threads { .. } => "threads",
+            Shape::Acceptor => "acceptor",
+        }
+    }
 }
 
 /// What a model runs with. `min_spare` and `max_spare` are processes for [`Shape::Processes`], threads otherwise.
@@ -75,6 +87,7 @@ pub fn resolve(written: &MpmDirectives, shape: Shape) -> (Effective, Vec<Warning
     let mut effective = match shape {
         Shape::Processes => check_processes(written, &mut says),
         Shape::Threads { max_thread_limit, ids } => check_threads(written, max_thread_limit, ids, &mut says),
+        Shape::Acceptor => check_acceptor(written, &mut says),
     };
     start_of_run(&mut effective, shape);
     (effective, says.warnings)
@@ -228,6 +241,37 @@ fn check_threads(written: &MpmDirectives, max_thread_limit: i64, ids: Ids, says:
     }
 }
 
+/// Most connections of one acceptor: as many as worker may have threads in a process.
+const MAX_OF_ACCEPTOR: i64 = 20_000;
+
+/// The check for models of our own that have one acceptor, in prefork's words and with its numbers: only ServerLimit,
+/// MaxRequestWorkers and MaxConnectionsPerChild are read. MaxRequestWorkers is the width of the scoreboard.
+fn check_acceptor(written: &MpmDirectives, says: &mut Says) -> Effective {
+    let server_limit =
+        says.within(175, "ServerLimit", written.server_limit.unwrap_or(16), MAX_SERVER_LIMIT.1, "servers");
+    let asked = written.max_request_workers.unwrap_or(150);
+    if asked > MAX_OF_ACCEPTOR {
+        says.warn(
+            180,
+            format!("MaxRequestWorkers of {asked} exceeds the limit of {MAX_OF_ACCEPTOR} connections, decreasing to it."),
+        );
+    }
+    let connections = says.at_least_one(182, "MaxRequestWorkers", asked.min(MAX_OF_ACCEPTOR), "");
+    Effective {
+        start_servers: 1,
+        min_spare: 0,
+        max_spare: 0,
+        threads_per_child: connections,
+        thread_limit: connections,
+        server_limit,
+        max_request_workers: connections,
+        limit: server_limit,
+        max_connections_per_child: written.max_connections_per_child.unwrap_or(0).max(0),
+        async_factor: async_factor(written),
+        buckets: 1,
+    }
+}
+
 /// What is made consistent silently when the run starts, in this order (mpm-semantics 5.3).
 fn start_of_run(e: &mut Effective, shape: Shape) {
     let buckets = e.buckets;
@@ -242,6 +286,7 @@ fn start_of_run(e: &mut Effective, shape: Shape) {
             e.min_spare = e.min_spare.max(e.threads_per_child * (buckets - 1) + buckets);
             e.max_spare = e.max_spare.max(e.min_spare + (e.threads_per_child + 1) * buckets);
         }
+        Shape::Acceptor => {}
     }
     e.start_servers = e.start_servers.min(e.limit);
 }
@@ -294,6 +339,20 @@ mod tests {
             (p.start_servers, p.min_spare, p.max_spare, p.server_limit, p.limit, p.max_request_workers),
             (5, 5, 10, 256, 150, 150)
         );
+    }
+
+    #[test]
+    fn an_acceptor_has_room_for_every_connection() {
+        let e = debian(Shape::Acceptor);
+        assert_eq!((e.start_servers, e.limit, e.server_limit), (1, 16, 16));
+        assert_eq!((e.threads_per_child, e.thread_limit, e.max_request_workers), (150, 150, 150));
+        for (asked, given) in [(0, 1), (20_001, 20_000)] {
+            let written = MpmDirectives { max_request_workers: Some(asked), ..MpmDirectives::default() };
+            let (e, warnings) = resolve(&written, Shape::Acceptor);
+            assert_eq!((e.max_request_workers, e.thread_limit, warnings.len()), (given, given, 1));
+            let start = format!("WARNING: MaxRequestWorkers of {asked}");
+            assert!(texts(&warnings)[0].contains(&start), "{warnings:?}");
+        }
     }
 
     #[test]
@@ -389,7 +448,7 @@ mod tests {
     fn no_numbers_break_it() {
         let extremes =
             [None, Some(i64::from(i32::MIN)), Some(-1), Some(0), Some(1), Some(i64::from(i32::MAX))];
-        for shape in [Shape::PREFORK, Shape::WORKER, Shape::EVENT] {
+        for shape in [Shape::PREFORK, Shape::WORKER, Shape::EVENT, Shape::Acceptor] {
             for a in extremes {
                 for b in extremes {
                     for c in extremes {
@@ -410,7 +469,7 @@ mod tests {
                         assert!(e.limit >= 1 && e.limit <= e.server_limit, "{written:?} {e:?}");
                         assert!(e.threads_per_child >= 1 && e.threads_per_child <= e.thread_limit);
                         assert!(e.start_servers >= 1 && e.start_servers <= e.limit);
-                        assert!(e.min_spare >= 1 && e.max_spare > e.min_spare);
+                        assert!(shape == Shape::Acceptor || e.min_spare >= 1 && e.max_spare > e.min_spare);
                     }
                 }
             }

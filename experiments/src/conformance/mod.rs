@@ -9,6 +9,7 @@
 
 pub mod bench;
 pub mod board;
+pub mod catalogue;
 pub mod client;
 mod curve;
 mod run;

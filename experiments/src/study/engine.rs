@@ -12,6 +12,7 @@ use super::round::{Bench, OTHERS_SHARE};
 use super::scratch::Scratch;
 use super::{StudyError, docroot, environment, shipped};
 use crate::reason::reason;
+use crate::target::mpmlab::Model;
 use crate::target::pin::{self, Cores, Pinned};
 use crate::target::{Site, Target, process};
 use std::collections::{BTreeMap, HashSet};
@@ -39,6 +40,8 @@ pub struct RunOptions {
     pub client_cpu: Option<usize>,
     /// The mpmlab executable, to serve with.
     pub program: PathBuf,
+    /// The models that the executable has: each is a target.
+    pub models: Vec<Model>,
     /// The command line, for the record.
     pub command_line: Vec<String>,
     /// Show no progress.
@@ -47,7 +50,7 @@ pub struct RunOptions {
 
 impl RunOptions {
     /// Everything by default.
-    pub fn new(study: &str, program: PathBuf) -> RunOptions {
+    pub fn new(study: &str, program: PathBuf, models: Vec<Model>) -> RunOptions {
         RunOptions {
             study: study.to_owned(),
             out: None,
@@ -57,6 +60,7 @@ impl RunOptions {
             server_cpu: None,
             client_cpu: None,
             program,
+            models,
             command_line: Vec::new(),
             quiet: false,
         }
@@ -93,9 +97,8 @@ const DISTURBED: f64 = 0.1;
 /// Runs a study, or goes on with one. Raising `stop` ends it at once and keeps the rounds that were complete.
 pub fn run(options: &RunOptions, stop: &AtomicBool) -> Result<RunSummary, StudyError> {
     let began = Instant::now();
-    let mut study = shipped::load(&options.study)?;
+    let (mut study, known) = meant(options)?;
     let asked = study.clone();
-    let known = crate::target::known(&options.program);
     let (chosen, dropped) = choose_targets(&mut study, &known)?;
     let allowed = pin::allowed();
     let cores = Cores::choose(options.server_cpu, options.client_cpu, &allowed).map_err(StudyError::Usage)?;
@@ -110,8 +113,14 @@ pub fn run(options: &RunOptions, stop: &AtomicBool) -> Result<RunSummary, StudyE
         StudyError::Failed(format!("{}: {}; make room for the test files", root.display(), reason(&error)))
     })?;
     let server_cores = if cores.server.is_some() { 1 } else { allowed.len().max(1) };
-    let bench = Bench { root: &root, scratch: scratch.path(), cores, server_cores, stop };
-    let site = Site { root: &root, scratch: scratch.path(), probe_path: "/", cores: server_cores };
+    let bench = Bench { root: &root, scratch: scratch.path(), cores, server_cores, pool: study.pool, stop };
+    let site = Site {
+        root: &root,
+        scratch: scratch.path(),
+        probe_path: "/",
+        cores: server_cores,
+        start: study.pool,
+    };
 
     // Watched before the study makes itself busy.
     let host = crate::probe::host::inspect(WATCH);
@@ -161,6 +170,18 @@ pub fn run(options: &RunOptions, stop: &AtomicBool) -> Result<RunSummary, StudyE
     progress.end();
     directory.keep();
     conclude(directory.path.clone(), &plan, Vec::new(), stop, options)
+}
+
+/// The study that is meant, and all targets there are, those with knobs that it names included.
+pub(super) fn meant(options: &RunOptions) -> Result<(Study, Vec<Box<dyn Target>>), StudyError> {
+    let mut known = crate::target::known(&options.program, &options.models);
+    let names: Vec<&str> = known.iter().map(|target| target.name()).collect();
+    let study = shipped::load(&options.study, &names)?;
+    let levels = study.factors.iter().filter(|(name, _)| name == TARGET).flat_map(|(_, levels)| levels);
+    let named: Vec<String> = levels.map(Level::to_string).collect();
+    crate::target::add_variants(&mut known, &options.program, &options.models, &named)
+        .map_err(StudyError::Usage)?;
+    Ok((study, known))
 }
 
 /// A target that takes part, and its version.

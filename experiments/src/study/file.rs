@@ -4,6 +4,7 @@ use super::StudyError;
 use super::factor::{self, Level, TARGET};
 use super::nearest::hint;
 use crate::duration::parse_duration;
+use crate::target::treatment::Start;
 use std::ops::Range;
 use std::time::Duration;
 use toml::Spanned;
@@ -24,6 +25,8 @@ pub struct Study {
     pub budget: Duration,
     /// The target that the others are compared with in the report; none lets the report choose.
     pub reference: Option<String>,
+    /// How much of its pool a server starts with.
+    pub pool: Start,
     /// Factors with their levels, in the order of the file; `target` and all others are always there.
     pub factors: Vec<(String, Vec<Level>)>,
     /// The text itself, for the record.
@@ -31,14 +34,15 @@ pub struct Study {
 }
 
 /// Keys of a study file.
-const KEYS: [&str; 7] = ["name", "title", "question", "rounds", "budget", "reference", "factors"];
+const KEYS: [&str; 8] = ["name", "title", "question", "rounds", "budget", "reference", "pool", "factors"];
 
 /// Most levels and rounds together must stay plannable.
 const MOST_RUNS: usize = 1_000_000;
 
-/// Reads the text of a study; `source` names it in errors.
-pub fn parse(source: &str, text: &str) -> Result<Study, StudyError> {
-    read(text).map_err(|(span, what)| {
+/// Reads the text of a study; `source` names it in errors. `targets` are the names that its targets may have; `None` where
+/// the study is only looked at.
+pub fn parse(source: &str, text: &str, targets: Option<&[&str]>) -> Result<Study, StudyError> {
+    read(text, targets).map_err(|(span, what)| {
         let line = span.map(|span| 1 + text[..span.start.min(text.len())].matches('\n').count());
         let place = line.map_or_else(|| source.to_owned(), |line| format!("{source}:{line}"));
         StudyError::Usage(format!("{place}: {what}"))
@@ -47,7 +51,7 @@ pub fn parse(source: &str, text: &str) -> Result<Study, StudyError> {
 
 type Refused = (Option<Range<usize>>, String);
 
-fn read(text: &str) -> Result<Study, Refused> {
+fn read(text: &str, targets: Option<&[&str]>) -> Result<Study, Refused> {
     let table = DeTable::parse(text).map_err(|error| (error.span(), error.message().replace('\n', ", ")))?;
     let table = table.get_ref();
     for (key, _) in table.iter() {
@@ -76,7 +80,8 @@ fn read(text: &str) -> Result<Study, Refused> {
     if time.is_zero() {
         return Err(refuse_budget("must be longer than 0".into()));
     }
-    let factors = factors(required(table, "factors", "[factors] with target = [\"prefork\", \"event\"]")?)?;
+    let example = "[factors] with target = [\"prefork\", \"event\"]";
+    let factors = factors(required(table, "factors", example)?, targets)?;
     let runs = factors.iter().try_fold(rounds as usize, |runs, (_, levels)| runs.checked_mul(levels.len()));
     if runs.is_none_or(|runs| runs > MOST_RUNS) {
         let span = table.get("factors").map(Spanned::span);
@@ -86,6 +91,10 @@ fn read(text: &str) -> Result<Study, Refused> {
         None => None,
         Some(value) => Some(reference(value, &factors)?),
     };
+    let pool = match table.get("pool") {
+        None => Start::default(),
+        Some(value) => pool(value)?,
+    };
     Ok(Study {
         name,
         title: sentence(table, "title", "title = \"What ...\"")?,
@@ -93,6 +102,7 @@ fn read(text: &str) -> Result<Study, Refused> {
         rounds,
         budget: time,
         reference,
+        pool,
         factors,
         text: text.to_owned(),
     })
@@ -113,6 +123,11 @@ fn sentence(table: &DeTable<'_>, key: &str, example: &str) -> Result<String, Ref
         .ok_or_else(|| (Some(value.span()), format!("{key}: write text in quotes, as in {example}")))
 }
 
+fn pool(value: &Spanned<DeValue<'_>>) -> Result<Start, Refused> {
+    let name = value.get_ref().as_str().unwrap_or_default();
+    Start::named(name).ok_or_else(|| (Some(value.span()), format!("pool: {}", hint(name, &Start::NAMES))))
+}
+
 /// The reference must be one of the targets that are measured.
 fn reference(value: &Spanned<DeValue<'_>>, factors: &[(String, Vec<Level>)]) -> Result<String, Refused> {
     let targets: Vec<String> = factors
@@ -127,11 +142,13 @@ fn reference(value: &Spanned<DeValue<'_>>, factors: &[(String, Vec<Level>)]) -> 
     Err((Some(value.span()), format!("reference: name one of the targets: {}", targets.join(", "))))
 }
 
-fn factors(value: &Spanned<DeValue<'_>>) -> Result<Vec<(String, Vec<Level>)>, Refused> {
+fn factors(
+    value: &Spanned<DeValue<'_>>,
+    targets: Option<&[&str]>,
+) -> Result<Vec<(String, Vec<Level>)>, Refused> {
     let table = value.get_ref().as_table().ok_or_else(|| {
         (Some(value.span()), "factors: write a table: [factors], then one line per factor".to_owned())
     })?;
-    let targets = crate::target::names();
     let mut found: Vec<(usize, String, Vec<Level>)> = Vec::new();
     for (key, value) in table.iter() {
         let factor = factor::find(key.get_ref().as_ref()).map_err(|what| (Some(key.span()), what))?;
@@ -152,7 +169,7 @@ fn factors(value: &Spanned<DeValue<'_>>) -> Result<Vec<(String, Vec<Level>)>, Re
                     ),
                 )
             })?;
-            factor.check(&level, &targets).map_err(|what| at(value, what))?;
+            factor.check(&level, targets).map_err(|what| at(value, what))?;
             if levels.contains(&level) {
                 return Err(at(value, format!("`{level}` is there twice; leave one out")));
             }

@@ -16,7 +16,7 @@ pub(super) const TYPICAL_OVERHEAD: Duration = Duration::from_millis(250);
 pub fn list() -> String {
     let mut text = String::new();
     for (name, content) in shipped::SHIPPED {
-        let study = file::parse(name, content).expect("shipped studies are tested to be sound");
+        let study = file::parse(name, content, None).expect("shipped studies are tested to be sound");
         let time = minutes(study.budget);
         writeln!(text, "{name}\n    {}\n    takes at most {time}", study.question).expect("String grows");
     }
@@ -25,8 +25,7 @@ pub fn list() -> String {
 
 /// The plan of a study: factors, number of runs, expected time, who is left out.
 pub fn show(options: &RunOptions) -> Result<String, StudyError> {
-    let mut study = shipped::load(&options.study)?;
-    let known = crate::target::known(&options.program);
+    let (mut study, known) = engine::meant(options)?;
     let (_, dropped) = engine::choose_targets(&mut study, &known)?;
     Ok(describe(&study, options.budget, &dropped))
 }
@@ -55,7 +54,7 @@ fn describe(study: &Study, budget: Option<Duration>, dropped: &[super::plan::Dro
         slice.window.as_millis()
     ));
     lines.push(String::new());
-    lines.extend(treatment::notes());
+    lines.extend(treatment::notes(study.pool));
     lines.join("\n") + "\n"
 }
 

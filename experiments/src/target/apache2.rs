@@ -1,7 +1,7 @@
 //! Apache httpd as a target: the installed 2.4 with a generated configuration, in the foreground, on a free port.
 
 use super::process::{Announces, Launch};
-use super::treatment::Model;
+use super::treatment::Pool;
 use super::{Site, Target, find_program, first_line, free_port};
 use std::fmt::Write as _;
 use std::io;
@@ -13,8 +13,10 @@ use std::path::{Path, PathBuf};
 pub struct Apache {
     /// Name of the target.
     pub name: &'static str,
-    /// Which `mod_mpm_*` is loaded.
-    pub model: Model,
+    /// Which `mod_mpm_*` is loaded: `prefork`, `worker` or `event`.
+    pub mpm: &'static str,
+    /// What gives that its size.
+    pub pool: Pool,
 }
 
 /// Modules besides the model: only what serving files with an index, a content type and a permission needs.
@@ -59,7 +61,7 @@ fn modules() -> Result<PathBuf, String> {
 
 impl Apache {
     fn configuration(&self, site: &Site<'_>, address: SocketAddr) -> Result<String, String> {
-        let mut text = load_modules(self.model.name(), &[])?;
+        let mut text = load_modules(self.mpm, &[])?;
         let mut line = |line: String| writeln!(text, "{line}").expect("writing to a String cannot fail");
         for (name, file) in
             [("ServerRoot", ""), ("DefaultRuntimeDir", ""), ("PidFile", "pid"), ("ErrorLog", "error.log")]
@@ -80,28 +82,24 @@ impl Apache {
 }
 
 impl Target for Apache {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         self.name
     }
 
-    fn sentence(&self) -> &'static str {
-        match self.model {
-            Model::Prefork => "the installed Apache 2.4 with its prefork model",
-            Model::Worker => "the installed Apache 2.4 with its worker model",
-            Model::Event => "the installed Apache 2.4 with its event model, Debian's default",
-        }
+    fn sentence(&self) -> String {
+        format!("the installed Apache 2.4 with its {} model", self.mpm)
     }
 
     fn installed(&self) -> Result<String, String> {
-        let module = modules()?.join(format!("mod_mpm_{}.so", self.model.name()));
+        let module = modules()?.join(format!("mod_mpm_{}.so", self.mpm));
         if !module.is_file() {
             return Err(format!("apache2 lacks {}", module.display()));
         }
         first_line(&program()?, "-v")
     }
 
-    fn settings(&self, _: &Site<'_>) -> Vec<(String, String)> {
-        self.model.directives()
+    fn settings(&self, site: &Site<'_>) -> Vec<(String, String)> {
+        self.pool.directives(site.start)
     }
 
     fn launch(&self, site: &Site<'_>) -> io::Result<Launch> {
@@ -112,7 +110,7 @@ impl Target for Apache {
             program: program().map_err(io::Error::other)?,
             arguments: vec!["-f".into(), file.into(), "-DFOREGROUND".into()],
             announces: Announces::Knows(address),
-            processes: self.model.processes(),
+            processes: self.pool.processes(site.start),
             log: site.scratch.join("stderr.log"),
             more_logs: vec![site.scratch.join("error.log")],
             probe_path: site.probe_path.to_owned(),

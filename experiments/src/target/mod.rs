@@ -1,7 +1,7 @@
 //! The servers a study can measure, each driven from outside as a process with an equal configuration.
 //!
-//! A new server is one file that implements [`Target`] and one line in [`known`]; mpmlab's own models get no other
-//! treatment than Apache's or nginx's.
+//! A new server is one file that implements [`Target`] and one line in [`known`]; mpmlab's own models, all that the
+//! executable has, get no other treatment than Apache's or nginx's.
 
 pub mod apache2;
 pub mod mpmlab;
@@ -20,9 +20,9 @@ use std::path::{Path, PathBuf};
 /// A kind of server that can be measured.
 pub trait Target: std::fmt::Debug {
     /// Its name as a level of the factor `target`.
-    fn name(&self) -> &'static str;
+    fn name(&self) -> &str;
     /// One sentence for `study show` and the report.
-    fn sentence(&self) -> &'static str;
+    fn sentence(&self) -> String;
     /// Its version, or one line saying why it cannot be measured here.
     fn installed(&self) -> Result<String, String>;
     /// Every setting it is given, by the names of its own manual, for the record.
@@ -46,28 +46,50 @@ pub struct Site<'a> {
     pub probe_path: &'a str,
     /// Cores it may use.
     pub cores: usize,
+    /// How much of its pool it starts with.
+    pub start: treatment::Start,
 }
 
-/// Every target, mpmlab's own models first. `mpmlab` is the executable to run them with.
-pub fn known(mpmlab: &Path) -> Vec<Box<dyn Target>> {
-    use treatment::Model::{Event, Prefork, Worker};
-    let own = |name, model| -> Box<dyn Target> {
-        Box::new(mpmlab::Mpmlab { name, model, program: mpmlab.to_owned() })
+/// Adds the variants that a study names: `event shed=off` is event with that knob set so.
+///
+/// # Errors
+/// The server of a variant is not one of mpmlab's models: one line.
+pub fn add_variants(
+    known: &mut Vec<Box<dyn Target>>,
+    mpmlab: &Path,
+    models: &[mpmlab::Model],
+    names: &[String],
+) -> Result<(), String> {
+    for name in names {
+        let Some((base, knobs)) = name.split_once(' ') else { continue };
+        let Some(model) = models.iter().find(|model| model.name == base) else {
+            return Err(format!("target `{name}`: only mpmlab's own models have knobs, {base} has none"));
+        };
+        let knobs = knobs.split_whitespace().map(str::to_owned).collect();
+        known.push(Box::new(mpmlab::Mpmlab {
+            model: model.clone(),
+            program: mpmlab.to_owned(),
+            name: name.clone(),
+            knobs,
+        }));
+    }
+    Ok(())
+}
+
+/// Every target, mpmlab's own models first: `models` are those that the executable `mpmlab` has.
+pub fn known(mpmlab: &Path, models: &[mpmlab::Model]) -> Vec<Box<dyn Target>> {
+    use treatment::Pool::{Processes, Threads};
+    let own = |model: &mpmlab::Model| -> Box<dyn Target> {
+        let name = model.name.clone();
+        Box::new(mpmlab::Mpmlab { model: model.clone(), program: mpmlab.to_owned(), name, knobs: Vec::new() })
     };
-    vec![
-        own("prefork", Prefork),
-        own("worker", Worker),
-        own("event", Event),
-        Box::new(apache2::Apache { name: "apache2", model: Event }),
-        Box::new(apache2::Apache { name: "apache2-prefork", model: Prefork }),
-        Box::new(apache2::Apache { name: "apache2-worker", model: Worker }),
+    let others: [Box<dyn Target>; 4] = [
+        Box::new(apache2::Apache { name: "apache2", mpm: "event", pool: Threads }),
+        Box::new(apache2::Apache { name: "apache2-prefork", mpm: "prefork", pool: Processes }),
+        Box::new(apache2::Apache { name: "apache2-worker", mpm: "worker", pool: Threads }),
         Box::new(nginx::Nginx),
-    ]
-}
-
-/// The names of all targets, in the order of [`known`].
-pub fn names() -> Vec<&'static str> {
-    known(Path::new("")).iter().map(|target| target.name()).collect()
+    ];
+    models.iter().map(own).chain(others).collect()
 }
 
 /// Looks for an executable in `PATH` and, as they are not in a plain user's, in the `sbin` directories.

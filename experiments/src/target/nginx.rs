@@ -48,12 +48,12 @@ impl Nginx {
 }
 
 impl Target for Nginx {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         "nginx"
     }
 
-    fn sentence(&self) -> &'static str {
-        "the installed nginx, one event loop per core it may use"
+    fn sentence(&self) -> String {
+        "the installed nginx, one event loop per core it may use".to_owned()
     }
 
     fn installed(&self) -> Result<String, String> {

@@ -6,9 +6,11 @@
 //! | `accept` | take connections from one listener, or from several in turn |
 //! | `handoff` | from the listener thread to an idle worker |
 //! | `lot` | parked connections: epoll and a list per time-out |
+//! | `alone` | one process that accepts, and starts somebody for every connection |
 //! | `crew` | the threads of a child, from their start to their end |
 
 pub mod accept;
+pub mod alone;
 pub mod crew;
 pub mod drive;
 pub mod handoff;

@@ -9,7 +9,7 @@ use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 use nix::unistd::{pipe2, read, write};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 /// What ended a wait.
@@ -52,15 +52,35 @@ impl Orders {
         let _ = write(&self.writer, b"x");
     }
 
+    /// Makes every child process that ends news, too.
+    pub fn hear_of_children(&self) {
+        signals::tell_of_children();
+    }
+
     /// Waits for news. Orders of the pipe of death are taken only if it is given.
     pub fn wait(&self, pod: Option<&Pod>, limit: Option<Duration>) -> News {
+        self.wait_or_ready(pod, &[], limit).err().unwrap_or(News::Look)
+    }
+
+    /// As [`Orders::wait`], or until one of `listeners` can be accepted from: its index. News goes first.
+    ///
+    /// # Errors
+    /// The news, which is none: one of two things has come.
+    pub fn wait_or_ready(
+        &self,
+        pod: Option<&Pod>,
+        listeners: &[RawFd],
+        limit: Option<Duration>,
+    ) -> Result<usize, News> {
         if let Some(order) = pod.and_then(Pod::take) {
-            return News::Order(order);
+            return Err(News::Order(order));
         }
         // SAFETY: the pipe of death is borrowed for the whole call.
         let pod_fd = pod.map(|pod| unsafe { BorrowedFd::borrow_raw(pod.read_end()) });
         let mut entries = vec![PollFd::new(self.reader.as_fd(), PollFlags::POLLIN)];
-        entries.extend(pod_fd.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
+        // SAFETY: listeners are closed by this thread only, which is here.
+        let fds = listeners.iter().map(|fd| unsafe { BorrowedFd::borrow_raw(*fd) });
+        entries.extend(fds.chain(pod_fd).map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
         let timeout = limit.and_then(|limit| PollTimeout::try_from(limit).ok()).unwrap_or(PollTimeout::NONE);
         // TERM is let in only here, by the one thread that waits here.
         signals::let_in(Signal::SIGTERM);
@@ -68,10 +88,16 @@ impl Orders {
         signals::keep_out(Signal::SIGTERM);
         let mut byte = [0u8];
         match read(&self.reader, &mut byte) {
-            Ok(1) if byte[0] == b'$' => News::Order(Order::Now),
-            Ok(1) if byte[0] == b'l' => News::Leave,
-            Ok(1) => News::Look,
-            _ => pod.and_then(Pod::take).map_or(News::Look, News::Order),
+            Ok(1) if byte[0] == b'$' => Err(News::Order(Order::Now)),
+            Ok(1) if byte[0] == b'l' => Err(News::Leave),
+            Ok(1) => Err(News::Look),
+            _ => match pod.and_then(Pod::take) {
+                Some(order) => Err(News::Order(order)),
+                None => {
+                    let ready = |entry: &PollFd<'_>| entry.any() == Some(true);
+                    entries[1..=listeners.len()].iter().position(ready).ok_or(News::Look)
+                }
+            },
         }
     }
 }

@@ -243,8 +243,15 @@ impl Parent {
         }
     }
 
+    /// Do children hear orders through the pipe of death at any time? (prefork's do by signals, or between connections.)
     fn threaded(&self) -> bool {
-        matches!(self.mpm.card().shape, Shape::Threads { .. })
+        self.mpm.card().shape != Shape::Processes
+    }
+
+    /// Is there one child that accepts for all? Then nobody accepts from its end to the next one's start, and no tick is
+    /// waited for. A pool has others meanwhile, and Apache's way is to wait.
+    fn has_one_acceptor(&self) -> bool {
+        self.mpm.card().shape == Shape::Acceptor
     }
 
     fn limit(&self) -> usize {
@@ -379,12 +386,21 @@ impl Parent {
         }
         let view = View { board: &self.board, limits: &self.setup.limits };
         if self.threaded() && !self.ever_healthy {
-            let threads = self.setup.limits.threads_per_child as usize;
-            self.ever_healthy = view.rows().iter().any(|row| {
+            let threads = match self.mpm.card().shape {
+                Shape::Acceptor => 0,
+                _ => self.setup.limits.threads_per_child as usize,
+            };
+            self.ever_healthy = view.rows().iter().filter(|row| row.present && !row.quiescing).any(|row| {
                 row.threads.iter().filter(|s| **s >= Status::Ready && **s != Status::Graceful).count()
                     >= threads
             });
         }
+        self.decide();
+    }
+
+    /// Does what the model decides.
+    fn decide(&mut self) {
+        let view = View { board: &self.board, limits: &self.setup.limits };
         let plan = self.mpm.maintain(&view, &mut self.spawning);
         if let Some(note) = plan.note {
             self.report(note);
@@ -492,6 +508,8 @@ impl Parent {
             } else {
                 self.say(LogLevel::Warn, numbers.killed_successively, "children are killed successively!");
             }
+        } else if self.has_one_acceptor() && matches!(status, WaitStatus::Exited(_, 0)) {
+            self.decide();
         }
         Next::GoOn
     }

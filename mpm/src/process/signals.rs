@@ -128,6 +128,14 @@ extern "C" fn stop_child(_: c_int) {
     }
 }
 
+extern "C" fn child_ended(_: c_int) {
+    let fd = ORDERS.load(Relaxed);
+    if fd >= 0 {
+        // SAFETY: as in `stop_child`.
+        let _ = nix::unistd::write(unsafe { std::os::fd::BorrowedFd::borrow_raw(fd) }, b"x");
+    }
+}
+
 extern "C" fn nothing(_: c_int) {}
 
 /// A prefork child's handlers; unblocks them. On USR1 these listeners are closed.
@@ -156,6 +164,11 @@ pub fn prepare_threaded_child(orders: RawFd) {
     handle(Signal::SIGUSR1, SigHandler::Handler(nothing));
     handle(Signal::SIGINT, SigHandler::SigIgn);
     handle(Signal::SIGWINCH, SigHandler::SigIgn);
+}
+
+/// To be called after [`prepare_threaded_child`]: a child process that ends writes to `orders`, too.
+pub fn tell_of_children() {
+    handle(Signal::SIGCHLD, SigHandler::Handler(child_ended));
 }
 
 /// Lets one signal into the calling thread.

@@ -161,6 +161,11 @@ impl Parent {
             self.end_all();
             return Next::GaveUp;
         }
+        if self.has_one_acceptor() {
+            self.decide();
+            self.log_started();
+            return Next::GoOn;
+        }
         self.remaining = (self.setup.limits.start_servers.max(1) as usize).min(self.limit());
         self.spawning.hold_off = HOLD_OFF;
         self.log_started();
