@@ -91,3 +91,89 @@ fn workers(page: &Page<'_>, out: &mut String) -> std::fmt::Result {
     }
     writeln!(out, "Scoreboard: {letters}")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::count::tests::worker;
+    use super::super::count::totals;
+    use super::*;
+    use crate::monitor::{Process, Snapshot};
+    use crate::slot::Status;
+
+    /// A server that has run for `seconds`, in which one of two workers has answered three requests.
+    fn text(asynchronous: bool, extended: bool, seconds: i64) -> String {
+        let workers = vec![
+            worker(Status::Write, 3, 2 * 1024, [1, 2, 0, 0]),
+            worker(Status::Ready, 0, 0, [0; 4]),
+            worker(Status::Dead, 0, 0, [0; 4]),
+        ];
+        let process = Process {
+            pid: 7,
+            generation: 2,
+            workers,
+            connections: 9,
+            wait_io: 1,
+            write_completion: 2,
+            keep_alive: 3,
+            lingering_close: 4,
+            ..Process::default()
+        };
+        let snapshot = Snapshot {
+            mpm: "model",
+            asynchronous,
+            limit: 1,
+            threads: 2,
+            config_generation: 3,
+            generation: 2,
+            restart_time: 1_000_000,
+            parent_times: [0, 0, 0, 1],
+            processes: vec![process],
+        };
+        let page = Page {
+            totals: totals(&snapshot),
+            snapshot: &snapshot,
+            name: "name".to_owned(),
+            address: "127.0.0.1".to_owned(),
+            version: "v/1",
+            built: "then",
+            extended,
+            now: 1_000_000 * (1 + seconds),
+            load: [0.5, 1.25, 10.0],
+            tick: 100.0,
+        };
+        let text = String::from_utf8(render(&page)).unwrap();
+        // Local times depend on where the test runs.
+        let steady = text.lines().filter(|line| !line.contains("Time: "));
+        steady.map(|line| format!("{line}\n")).collect()
+    }
+
+    const HEAD: &str = "name\nServerVersion: v/1\nServerMPM: model\nServer Built: then\n\
+        ParentServerConfigGeneration: 3\nParentServerMPMGeneration: 2\n";
+    const LOADS: &str = "Load1: 0.50\nLoad5: 1.25\nLoad15: 10.00\n";
+    const WORKERS: &str = "BusyWorkers: 1\nGracefulWorkers: 0\nIdleWorkers: 1\n";
+    const CPU: &str = "CPUUser: .01\nCPUSystem: .02\nCPUChildrenUser: 0\nCPUChildrenSystem: .01\n";
+
+    #[test]
+    fn every_line_stands_in_its_place() {
+        let uptime = "ServerUptimeSeconds: 64\nServerUptime: 1 minute 4 seconds\n";
+        let traffic = format!(
+            "Total Accesses: 3\nTotal kBytes: 2\nTotal Duration: 2\n{CPU}CPULoad: .0625\nUptime: 64\n\
+             ReqPerSec: .046875\nBytesPerSec: 32\nBytesPerReq: 682.667\nDurationPerReq: .666667\n"
+        );
+        let connections = "Processes: 1\nStopping: 0\nConnsTotal: 9\nConnsAsyncWaitIO: 1\nConnsAsyncWriting: 2\n\
+            ConnsAsyncKeepAlive: 3\nConnsAsyncClosing: 4\n";
+        let board = "Scoreboard: W_\n";
+        assert_eq!(
+            text(true, true, 64),
+            format!("{HEAD}{uptime}{LOADS}{traffic}{WORKERS}{connections}{board}")
+        );
+        assert_eq!(text(false, false, 64), format!("{HEAD}{uptime}{LOADS}{WORKERS}{board}"));
+    }
+
+    #[test]
+    fn a_server_without_a_past_has_no_rates() {
+        let fresh = text(false, true, 0);
+        assert!(fresh.contains("ServerUptimeSeconds: 0\nServerUptime:\nLoad1"), "{fresh}");
+        assert!(fresh.contains("CPULoad: inf\nUptime: 0\nBytesPerReq: 682.667\n"), "{fresh}");
+    }
+}
