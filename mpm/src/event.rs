@@ -50,7 +50,12 @@ static CARD: Card = Card {
     shape: Shape::EVENT,
     holder: "thread",
     parks: ParkSet::EVENT,
-    faithful: &[("linger", "read-first"), ("coalesce", "off"), ("later-line", "timeout")],
+    faithful: &[
+        ("linger", "read-first"),
+        ("coalesce", "off"),
+        ("later-line", "timeout"),
+        ("accounting", "async"),
+    ],
     profile: Profile::Apache,
     obeys: &[
         "park",
@@ -257,7 +262,6 @@ impl Process<'_, '_> {
 
 impl Post for Process<'_, '_> {
     fn work(&self, thread: usize) {
-        let slot = self.child.slot(thread);
         let mut cx = self.child.context(thread);
         loop {
             if self.superfluous() {
@@ -267,7 +271,7 @@ impl Post for Process<'_, '_> {
             if self.should_enable() {
                 self.lot.wake();
             }
-            slot.set(if self.dying.load(SeqCst) { Status::Graceful } else { Status::Ready });
+            cx.report_idle(if self.dying.load(SeqCst) { Status::Graceful } else { Status::Ready });
             let work = loop {
                 match self.queue.pop(thread) {
                     Popped::Item(work) => break work,

@@ -117,11 +117,10 @@ impl Process<'_, '_> {
 
 impl Post for Process<'_, '_> {
     fn work(&self, thread: usize) {
-        let slot = self.child.slot(thread);
         let mut cx = self.child.context(thread);
         loop {
             self.idlers.set_idle();
-            slot.set(Status::Ready);
+            cx.report_idle(Status::Ready);
             let fresh = loop {
                 match self.queue.pop(thread) {
                     Popped::Item(fresh) => break fresh,
