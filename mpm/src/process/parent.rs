@@ -409,6 +409,13 @@ impl Parent {
             knobs: &self.setup.knobs,
             log: &self.log,
         });
+        let closed = signals::leaving().closed_kept();
+        if closed > 0 {
+            let text = format!(
+                "child ends, kept connections closed: {closed} (a request that was on its way on one was not answered)"
+            );
+            self.log.say(LogLevel::Info, &text);
+        }
         if let ExitReason::Sick(errno) = reason {
             self.log.say(LogLevel::Emerg, &format!("child ends early: {}", errno.desc()));
         }
@@ -601,8 +608,10 @@ impl Parent {
             }
             WaitStatus::Signaled(pid, signal, _) => {
                 killed = true;
-                let text = format!("child pid {pid} exit signal {} ({})", signal.as_str(), signal as i32);
-                self.say(LogLevel::Notice, 52, &text);
+                if let Some(name) = signals::remarkable(signal) {
+                    let text = format!("child pid {pid} exit signal {name} ({})", signal as i32);
+                    self.say(LogLevel::Notice, 52, &text);
+                }
             }
             _ => {}
         }
