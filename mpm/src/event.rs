@@ -47,7 +47,12 @@ static CARD: Card = Card {
     shape: Shape::EVENT,
     holder: "thread",
     parks: ParkSet::EVENT,
-    faithful: &[("linger", "read-first"), ("coalesce", "0"), ("accounting", "async")],
+    faithful: &[
+        ("linger", "read-first"),
+        ("coalesce", "off"),
+        ("later-line", "timeout"),
+        ("accounting", "async"),
+    ],
     profile: Profile::Apache,
     obeys: &["park", "shed", "stop-signal", "AsyncRequestWorkerFactor"],
     deviations: &[

@@ -36,7 +36,7 @@ static CARD: Card = Card {
     shape: Shape::PREFORK,
     holder: "process",
     parks: ParkSet::NONE,
-    faithful: &[("linger", "wait-first"), ("coalesce", "4")],
+    faithful: &[("linger", "wait-first"), ("coalesce", "on"), ("later-line", "keep-alive")],
     profile: Profile::Apache,
     obeys: &[],
     deviations: &[

@@ -43,7 +43,7 @@ static CARD: Card = Card {
     shape: Shape::Acceptor,
     holder: "thread",
     parks: ParkSet::NONE,
-    faithful: &[("linger", "wait-first"), ("coalesce", "4")],
+    faithful: &[("linger", "wait-first"), ("coalesce", "on"), ("later-line", "keep-alive")],
     profile: Profile::Apache,
     obeys: &[],
     deviations: &[

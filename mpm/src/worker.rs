@@ -35,7 +35,7 @@ pub(crate) static CARD: Card = Card {
     shape: Shape::WORKER,
     holder: "thread",
     parks: ParkSet::NONE,
-    faithful: &[("linger", "wait-first"), ("coalesce", "4")],
+    faithful: &[("linger", "wait-first"), ("coalesce", "on"), ("later-line", "keep-alive")],
     profile: Profile::Apache,
     obeys: &[],
     deviations: &[

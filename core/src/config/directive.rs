@@ -111,6 +111,8 @@ pub const BUILTIN_MODULES: &[&str] = &[
     "authz_host_module",
     "mod_status.c",
     "status_module",
+    "mod_reqtimeout.c",
+    "reqtimeout_module",
     "mod_unixd.c",
     "unixd_module",
 ];
@@ -126,6 +128,7 @@ const DIRECTORY: &[Context] = &[Context::Server, Context::VirtualHost, Context::
 
 const CORE: &str = "core_module";
 const HTTP: &str = "http_module";
+const REQTIMEOUT: &str = "reqtimeout_module";
 const UNIXD: &str = "unixd_module";
 const LOG: &str = "log_config_module";
 const PROXY: &str = "proxy_module";
@@ -181,6 +184,9 @@ table! {
     "MaxKeepAliveRequests" HOST One HTTP "100",
         "Maximum number of Keep-Alive requests per connection, or 0 for infinite",
         |d, w| { d.config.max_keep_alive_requests = number(w, 0, i32::MAX.into())?; Ok(()) };
+    "RequestReadTimeout" HOST Any REQTIMEOUT "header=20-40,MinRate=500 body=10,MinRate=500",
+        "Set various timeout parameters for TLS handshake and/or reading request headers and body",
+        |d, w| d.config.read_timeout.set(w);
     "LimitRequestLine" HOST One CORE "8190", "Limit on maximum size of an HTTP request line",
         |d, w| { d.config.limit_request_line = number(w, 0, i32::MAX.into())?; Ok(()) };
     "LimitRequestFields" HOST One CORE "100",
@@ -198,6 +204,19 @@ table! {
         |d, w| { d.config.enable_mmap = flag(w)?; Ok(()) };
     "EnableSendfile" DIRECTORY One CORE "Off", "Controls whether sendfile may be used to transmit files",
         |d, w| { d.config.enable_sendfile = flag(w)?; Ok(()) };
+
+    "ReadBufferSize" DIRECTORY One CORE "", "Size (in bytes) of the memory buffers used to read data",
+        |d, w| { d.config.read_buffer_size = bounded(w, 0, u32::MAX.into(), "4294967295U)")?; Ok(()) };
+    "FlushMaxThreshold" HOST One CORE "65535",
+        "Maximum threshold above which pending data are flushed to the network",
+        |d, w| { d.config.flush_max_threshold = bounded(w, 0, u32::MAX.into(), "4294967295U)")?; Ok(()) };
+    "FlushMaxPipelined" HOST One CORE "4",
+        "Maximum number of pipelined responses (pending) above which they are flushed to the network",
+        |d, w| {
+            let most: i64 = bounded(w, -1, i32::MAX.into(), "2147483647")?;
+            d.config.flush_max_pipelined = u32::try_from(most).ok();
+            Ok(())
+        };
 
     // The process: identity, files, logs.
     "User" SERVER One UNIXD "", "Effective user id for this server",
@@ -265,6 +284,12 @@ fn flag(words: &[String]) -> Result<bool, String> {
 
 fn int(words: &[String]) -> Result<Option<i64>, String> {
     value::int(&words[0]).map(Some)
+}
+
+/// A number with Apache's complaint, in which the greatest value stands as its source spells it.
+fn bounded<T: TryFrom<i64>>(words: &[String], least: i64, greatest: i64, spelt: &str) -> Result<T, String> {
+    let number = value::integer(&words[0], least, greatest).ok().and_then(|number| T::try_from(number).ok());
+    number.ok_or_else(|| format!("parameter must be a number between {least} and ({spelt}): {}", words[0]))
 }
 
 fn number<T: TryFrom<i64>>(words: &[String], least: i64, greatest: i64) -> Result<T, String> {

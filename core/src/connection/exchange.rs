@@ -3,6 +3,7 @@
 
 use super::elapsed_us;
 use super::output::Output;
+use super::patience::Patience;
 use crate::config::knobs::LogLines;
 use crate::context::ThreadContext;
 use crate::http::body::BodyReader;
@@ -25,12 +26,20 @@ pub struct Exchange {
     /// Where the current request ends in `input`.
     pub(super) request_end: usize,
     pub(super) line_complete: bool,
+    /// How long the request may still take to arrive, and how many of its head's bytes have been counted for it.
+    pub(super) patience: Patience,
+    pub(super) counted: usize,
+    /// The last read brought less than it asked for, so that another would find nothing.
+    pub(super) drained: bool,
     pub(super) body: BodyReader,
     /// Chosen, not yet emitted: while the body is being read.
     pub(super) response: Option<Response>,
     pub(super) output: Output,
     /// The answer being sent, for the log. Taken when the line is written.
     pub(super) answered: Option<Answered>,
+    /// Bytes written that the log and the scoreboard know of. Like mod_logio's counter it belongs to the connection: all bytes of
+    /// a common write, and of an interim response, are said of the answer that is logged after they went out.
+    accounted: u64,
     /// Log lines of answers whose bytes still wait for a common write.
     pub(super) log: Vec<u8>,
     /// The answers that these are of.
@@ -42,6 +51,8 @@ pub struct Exchange {
     /// The time that the handler took is counted already.
     timed: bool,
     pub(super) started: Option<Instant>,
+    /// When the request line was read, microseconds since the epoch: the log's time of the request.
+    pub(super) asked_us: Option<i64>,
 }
 
 /// What the access log says about a response.
@@ -84,11 +95,25 @@ impl Exchange {
         self.request_end = self.at;
         self.head_end = 0;
         self.line_complete = false;
+        self.patience.stop();
+        self.counted = 0;
         self.started = None;
         self.handled = false;
         self.refused = false;
         self.timed = false;
+        self.asked_us = None;
         self.head.reset();
+    }
+
+    /// Counts blank lines that follow the request as part of it.
+    pub(super) fn eat_blank_lines(&mut self) {
+        while let Some(rest) = self.input.get(self.request_end..) {
+            self.request_end += match rest {
+                [b'\r', b'\n', ..] => 2,
+                [b'\n', ..] => 1,
+                _ => return,
+            };
+        }
     }
 
     /// Makes room at the front, so that a pipelining client cannot grow the buffer without end.
@@ -109,55 +134,101 @@ impl Exchange {
         }
     }
 
-    /// Formats the log line of the answer in hand, if the server keeps a log. `sent` is given for an answer
-    /// that waits for a common write; otherwise it is what was really written.
-    pub(super) fn format_log(&mut self, cx: &ThreadContext<'_>, peer: &Peer, sent: Option<u64>) {
+    /// Formats the log line of the answer in hand, if the server keeps a log. `owed` is given for an answer that waits for a
+    /// common write; otherwise what was really written counts.
+    pub(super) fn format_log(&mut self, cx: &ThreadContext<'_>, peer: &Peer, owed: Option<u64>) {
         let Some(answered) = self.answered.take() else { return };
-        let sent = sent.unwrap_or_else(|| self.output.total().saturating_sub(answered.output_before));
-        let received = self.request_end.max(self.head_end).saturating_sub(self.at) as u64;
-        if let Some(log) = &cx.server.access_log {
-            log.format(
-                &Entry {
-                    server: cx.server,
-                    peer,
-                    head: &self.head,
-                    bytes: &self.input[self.at..],
-                    status: answered.status,
-                    sent,
-                    sent_body: sent.saturating_sub(answered.header_bytes),
-                    received,
-                    now_us: cx.clock.now_us(),
-                    took_us: self.started.map_or(0, elapsed_us),
-                    keeps: answered.keeps,
-                },
-                &mut self.log,
-            );
-        }
-        self.due.push(Due { line_end: self.log.len(), bytes: received + sent });
+        let (sent, own) = match owed {
+            Some(owed) => (0, owed),
+            None => (self.account(), self.output.total().saturating_sub(answered.output_before)),
+        };
+        self.format_line(cx, peer, &answered, sent, own.saturating_sub(answered.header_bytes));
+        self.due.push(Due { line_end: self.log.len(), bytes: self.received() + sent });
     }
 
-    /// Writes the pending log lines and counts their requests: for each `write` and `times`, in this order
-    /// (mpm-semantics 8).
+    /// Bytes of the request in hand.
+    fn received(&self) -> u64 {
+        self.request_end.max(self.head_end).saturating_sub(self.at) as u64
+    }
+
+    /// Bytes written since the last time.
+    fn account(&mut self) -> u64 {
+        let total = self.output.total();
+        total - std::mem::replace(&mut self.accounted, total)
+    }
+
+    /// The line of a client that began no request in time: a 408 of which nothing was sent, and which is not counted
+    /// (mpm-semantics 1.4).
+    pub(super) fn log_silence(&mut self, cx: &ThreadContext<'_>, peer: &Peer) {
+        self.head.reset();
+        self.head_end = self.at;
+        let nothing = Answered { status: 408, header_bytes: 0, output_before: 0, keeps: false };
+        self.format_line(cx, peer, &nothing, 0, 0);
+    }
+
+    fn format_line(
+        &mut self,
+        cx: &ThreadContext<'_>,
+        peer: &Peer,
+        answered: &Answered,
+        sent: u64,
+        sent_body: u64,
+    ) {
+        let Some(log) = &cx.server.access_log else { return };
+        log.format(
+            &Entry {
+                server: cx.server,
+                peer,
+                head: &self.head,
+                bytes: &self.input[self.at..],
+                status: answered.status,
+                sent,
+                sent_body,
+                received: self.received(),
+                now_us: self.asked_us.unwrap_or_else(|| cx.clock.now_us()),
+                took_us: self.started.map_or(0, elapsed_us),
+                keeps: answered.keeps,
+            },
+            &mut self.log,
+        );
+    }
+
+    /// Writes the pending log lines and counts their requests, which are done.
     pub(super) fn write_log(&mut self, cx: &ThreadContext<'_>, peer: &Peer) {
         let answered = self.answered.is_some();
         self.format_log(cx, peer, None);
+        // Answers had a common write: its bytes are said of the last.
+        if !self.due.is_empty() {
+            let bytes = self.account();
+            self.due.last_mut().expect("it is not empty").bytes += bytes;
+        }
+        self.write_lines(cx);
+        if answered {
+            self.end_handler(cx, true);
+        }
+    }
+
+    /// Writes the log lines there are and counts their requests, while another request may be in progress: what was written is
+    /// said of its answer. For each line `write` and `times`, in this order (mpm-semantics 8).
+    pub(super) fn write_lines(&mut self, cx: &ThreadContext<'_>) {
         let together = cx.server.config.knobs.log_lines == LogLines::Together;
         let mut written = 0;
-        for (index, due) in self.due.iter().enumerate() {
-            let end = if together && index == 0 { self.log.len() } else { due.line_end };
+        for index in 0..=self.due.len() {
+            let due = self.due.get(index);
+            // Behind the last there may be the line of something that is not counted.
+            let end = due.filter(|_| !together).map_or(self.log.len(), |due| due.line_end);
             if let Some(log) = &cx.server.access_log
                 && end > written
             {
                 log.write(&self.log[written..end]);
                 written = end;
             }
-            cx.report_answered(due.bytes);
+            if let Some(due) = due {
+                cx.report_answered(due.bytes);
+            }
         }
         self.due.clear();
         self.log.clear();
-        if answered {
-            self.end_handler(cx, true);
-        }
     }
 
     /// Ready for another connection. A buffer that grew past the ordinary size is freed, so that one large request head
@@ -170,6 +241,8 @@ impl Exchange {
         self.finish_request();
         self.body = BodyReader::default();
         self.response = None;
+        self.drained = false;
+        self.accounted = 0;
         self.output.recycle();
         self.answered = None;
         self.log.clear();

@@ -45,6 +45,7 @@ impl Connection {
         short: bool,
         reason: CloseReason,
     ) -> Flow {
+        let short = short || self.impatient;
         // The answer to a head that was refused is logged late, after the state says that the connection closes
         // (mpm-semantics 9.2, L).
         let refused = self.exchange.as_deref().is_some_and(|exchange| exchange.refused);

@@ -14,12 +14,14 @@
 mod exchange;
 mod linger;
 mod output;
+mod patience;
 mod read;
 mod respond;
 pub mod step;
 
 pub use exchange::Exchange;
 
+use crate::config::knobs::LingerStyle;
 use crate::context::ThreadContext;
 use crate::request::Peer;
 use crate::slot::Status;
@@ -40,6 +42,9 @@ pub struct Connection {
     phase: Phase,
     /// Responses after which the connection was kept: what MaxKeepAliveRequests counts.
     kept: u32,
+    /// A request took too long to arrive: whatever follows, the close lingers only briefly (the note
+    /// "short-lingering-close" of mod_reqtimeout).
+    impatient: bool,
     /// Borrowed from the thread while a request is in progress; an idle connection holds none.
     exchange: Option<Box<Exchange>>,
 }
@@ -98,6 +103,7 @@ impl Connection {
             local_known: local.is_some(),
             phase: Phase::Fresh,
             kept: 0,
+            impatient: false,
             exchange: None,
         }
     }
@@ -158,6 +164,7 @@ impl Connection {
     /// it has just been made.
     fn next_request(&mut self, cx: &mut ThreadContext<'_>, probed: bool) -> Flow {
         let exchange = self.exchange.as_deref_mut().expect("held from the request's first byte to here");
+        exchange.eat_blank_lines();
         exchange.finish_request();
         if cx.leaving.stopping() {
             return Flow::Go(Phase::Send { then: AfterSend::Close });
@@ -167,8 +174,9 @@ impl Connection {
             return Flow::Go(Phase::ReadRequest);
         }
         if !probed {
-            match read::fill(self.socket.as_ref(), exchange) {
+            match read::look(self.socket.as_ref(), exchange, cx) {
                 read::Filled::Some => {
+                    exchange.finish_request();
                     cx.report_next(&self.peer, self.kept);
                     return Flow::Go(Phase::ReadRequest);
                 }
@@ -194,7 +202,11 @@ impl Connection {
         self.phase = match self.phase {
             Phase::ReadRequest => self.request_timed_out(cx),
             Phase::ReadBody => self.body_timed_out(cx),
-            Phase::KeepAlive => Phase::StartLinger { short: true, reason: CloseReason::KeepAliveExpired },
+            Phase::KeepAlive => {
+                // event's alone is short: it is the queue it goes to (mpm-semantics 4.2).
+                let short = cx.server.config.knobs.linger == LingerStyle::ReadFirst;
+                Phase::StartLinger { short, reason: CloseReason::KeepAliveExpired }
+            }
             Phase::Send { .. } => Phase::StartLinger { short: false, reason: CloseReason::TimedOut },
             Phase::Linger(lingering) => Phase::Closed(lingering.reason()),
             Phase::Fresh | Phase::NextRequest { .. } | Phase::StartLinger { .. } | Phase::Closed(_) => {

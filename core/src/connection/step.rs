@@ -61,8 +61,8 @@ pub enum Wake {
 ///
 /// | state | Apache 2.4 | time-out | scoreboard letter |
 /// |---|---|---|---|
-/// | `ReadRequest` | PROCESSING (READ_REQUEST_LINE) | Timeout | R |
-/// | `ReadBody` | HANDLER, reading the body | Timeout | W |
+/// | `ReadRequest` | PROCESSING (READ_REQUEST_LINE) | Timeout, RequestReadTimeout header | R |
+/// | `ReadBody` | HANDLER, reading the body | Timeout, RequestReadTimeout body | W |
 /// | `Backend` | HANDLER, waiting for another server | Timeout | W |
 /// | `Output` | HANDLER, more than FlushMaxThreshold of memory unsent | Timeout | W |
 /// | `WriteCompletion` | WRITE_COMPLETION | Timeout | W |

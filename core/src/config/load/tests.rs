@@ -58,7 +58,7 @@ fn directives_reach_their_fields() {
          MaxKeepAliveRequests 0\nListenBacklog 10\nLimitRequestLine 100\nLimitRequestFields 0\nLimitRequestFieldSize 200\n\
          LimitRequestBody 0\nEnableMMAP Off\nEnableSendfile On\nTraceEnable on\nUser www-data\nGroup #33\nLogLevel debug\n\
          StartServers 1\nMinSpareThreads 3\nMaxSpareThreads 4\nThreadsPerChild 5\nThreadLimit 6\nServerLimit 7\n\
-         MaxClients 8\nMaxRequestsPerChild 9\nAsyncRequestWorkerFactor 1.5\nLabFileSend Sendfile\nLabCoalesce 0\n",
+         MaxClients 8\nMaxRequestsPerChild 9\nAsyncRequestWorkerFactor 1.5\nLabFileSend Sendfile\nLabCoalesce off\n",
     );
     let ip = |ip: &str| Some(ip.parse().unwrap());
     let expected = Config {
@@ -96,7 +96,7 @@ fn directives_reach_their_fields() {
             async_request_worker_factor: Some("1.5".to_owned()),
             ..MpmDirectives::default()
         },
-        knobs: CoreKnobs { file_send: FileSend::Sendfile, coalesce: 0, ..CoreKnobs::default() },
+        knobs: CoreKnobs { file_send: FileSend::Sendfile, coalesce: false, ..CoreKnobs::default() },
         ..Config::default()
     };
     assert_eq!(made, expected);
