@@ -211,19 +211,15 @@ impl Exchange {
     pub(super) fn write_lines(&mut self, cx: &ThreadContext<'_>) {
         let together = cx.server.config.knobs.log_lines == LogLines::Together;
         let mut written = 0;
-        for index in 0..=self.due.len() {
-            let due = self.due.get(index);
-            // Behind the last there may be the line of something that is not counted.
-            let end = due.filter(|_| !together).map_or(self.log.len(), |due| due.line_end);
+        for (index, due) in self.due.iter().enumerate() {
+            let end = if together && index == 0 { self.log.len() } else { due.line_end };
             if let Some(log) = &cx.server.access_log
                 && end > written
             {
                 log.write(&self.log[written..end]);
                 written = end;
             }
-            if let Some(due) = due {
-                cx.report_answered(due.bytes);
-            }
+            cx.report_answered(due.bytes);
         }
         // A client that asked nothing has a line and no request to count.
         if let Some(log) = &cx.server.access_log

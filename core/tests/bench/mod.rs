@@ -19,7 +19,6 @@ pub struct Bench {
     conn: Connection,
     /// What the connection reports.
     pub slot: Slot,
-    sent: u64,
     /// Whether the process stops.
     pub leaving: Leaving,
     /// What it works for.
