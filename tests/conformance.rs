@@ -1,18 +1,18 @@
 //! The conformance vectors, run as a user runs them: on mpmlab under every model, and on the installed Apache.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use mpmlab_experiments::conformance::catalogue;
+use mpmlab_experiments::conformance::{self, catalogue};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output};
 
-fn conformance(arguments: &[&str]) -> Output {
+fn run(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_mpmlab")).arg("conformance").args(arguments).output().unwrap()
 }
 
 /// The rows of a run, each judged; panics with those that fail.
 fn rows(arguments: &[&str]) -> Vec<Value> {
-    let output = conformance(&[arguments, &["--json", "--jobs", "16"]].concat());
+    let output = run(&[arguments, &["--json", "--jobs", "16"]].concat());
     let said = String::from_utf8_lossy(&output.stderr);
     let value: Value =
         serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
@@ -66,13 +66,24 @@ fn the_guide_lists_the_vectors_as_they_are() {
 }
 
 #[test]
+fn every_vector_that_the_guide_names_exists() {
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/guide");
+    let text = std::fs::read_to_string(guide.join("models.md")).unwrap();
+    let named: Vec<&str> = text.split("vectors.md#").skip(1).filter_map(|rest| rest.split(')').next()).collect();
+    assert!(named.len() >= 30, "{named:?}");
+    for id in named {
+        assert!(conformance::all().any(|vector| vector.id == id), "{id}");
+    }
+}
+
+#[test]
 fn what_cannot_be_run_is_refused_in_a_line() {
     for (arguments, expected) in [
         (&["--mpm", "nosuch"][..], "--mpm nosuch: mpmlab has"),
         (&["--only", "no-such-vector"], "no vector's name contains it"),
         (&["--target", "apache2", "--mpm", "fork"], "apache2 has prefork, worker, event"),
     ] {
-        let output = conformance(arguments);
+        let output = run(arguments);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "{said}");
         assert!(said.contains(expected) && said.lines().count() == 1, "{said}");

@@ -31,6 +31,14 @@ pub struct Mpmlab {
     pub knobs: Vec<String>,
 }
 
+impl Mpmlab {
+    /// What Apache gets as well, and what it does without because the module is not loaded there.
+    fn directives(&self, site: &Site<'_>) -> impl Iterator<Item = (String, String)> {
+        let unloaded = [("RequestReadTimeout".to_owned(), "header=0 body=0".to_owned())];
+        self.model.pool.directives(site.start).into_iter().chain(unloaded)
+    }
+}
+
 impl Target for Mpmlab {
     fn name(&self) -> &str {
         &self.name
@@ -48,7 +56,7 @@ impl Target for Mpmlab {
     fn settings(&self, site: &Site<'_>) -> Vec<(String, String)> {
         let knobs = self.knobs.iter().filter_map(|knob| knob.split_once('='));
         let knobs = knobs.map(|(name, value)| (format!("--set {name}"), value.to_owned()));
-        self.model.pool.directives(site.start).into_iter().chain(knobs).collect()
+        self.directives(site).chain(knobs).collect()
     }
 
     fn launch(&self, site: &Site<'_>) -> io::Result<Launch> {
@@ -57,7 +65,7 @@ impl Target for Mpmlab {
                 .map(OsString::from)
                 .to_vec();
         arguments.push(site.root.into());
-        for (name, value) in self.model.pool.directives(site.start) {
+        for (name, value) in self.directives(site) {
             arguments.extend(["-c".into(), format!("{name} {value}").into()]);
         }
         arguments.extend(self.knobs.iter().flat_map(|knob| ["--set".into(), knob.into()]));

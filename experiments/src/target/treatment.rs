@@ -87,6 +87,8 @@ impl Pool {
             ("EnableMMAP", "On".to_owned()),
             ("EnableSendfile", "Off".to_owned()),
             ("LogLevel", "warn".to_owned()),
+            // mod_status, which would turn it on, is not loaded.
+            ("ExtendedStatus", "Off".to_owned()),
             ("MaxConnectionsPerChild", "0".to_owned()),
         ];
         match (self, start) {
