@@ -115,6 +115,24 @@ fn a_stopping_process_answers_once_more_and_closes() {
 }
 
 #[test]
+fn a_process_told_to_end_after_a_promise_breaks_it_as_apache_does_or_keeps_it() {
+    for keep in [false, true] {
+        let mut bench = Bench::new(|config| config.knobs.keep_promise = keep);
+        bench.file("big.bin", &vec![b'x'; 3_000_000]);
+        bench.send(b"GET /big.bin HTTP/1.1\r\nHost: a\r\n\r\n");
+        // The header is out, without `Connection: close`; the socket cannot take the rest.
+        assert!(bench.advance(Wake::Ready).is_ok());
+        bench.leaving.begin_graceful();
+        // The client sends its next request before it has read the whole answer.
+        bench.send(GET);
+        bench.client.shutdown(std::net::Shutdown::Write).unwrap();
+        let answer = bench.text_to_the_end();
+        assert_eq!(answer.matches("HTTP/1.1 200 OK").count(), if keep { 2 } else { 1 });
+        assert_eq!(answer.matches("Connection: close").count(), usize::from(keep));
+    }
+}
+
+#[test]
 fn pipelined_answers_in_memory_are_all_sent_before_anyone_waits() {
     for coalesce in [false, true] {
         for count in [1, 4, 5, 6, 12] {

@@ -59,7 +59,7 @@ impl Mpm for Fork {
     }
 
     fn child(&self, child: &Child<'_>) -> ExitReason {
-        let orders = match Orders::new() {
+        let orders = match Orders::new(true) {
             Ok(orders) => orders,
             Err(errno) => return ExitReason::Sick(errno),
         };

@@ -56,6 +56,8 @@ static CARD: Card = Card {
         fork_failed: 159,
         killed_successively: 0,
         never_healthy: 0,
+        old_fatal: 166,
+        accept_mutex: 165,
     },
 };
 

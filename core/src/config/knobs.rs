@@ -454,6 +454,12 @@ knobs! {
             levels ["keep-alive", "timeout"],
             lean "keep-alive",
             changes "poll time-outs while a later request's line is incomplete";
+        /// A process told to finish after an answer that promised to keep the connection: on serves one more request, whose answer
+        /// says close; off closes at once as Apache does, and a request that is on its way goes unanswered.
+        keep_promise: bool = "off", "keep-promise", directive "LabKeepPromise",
+            levels ["off", "on"],
+            lean "on",
+            changes "requests that a graceful restart leaves unanswered";
         /// Before waiting for the rest of a request, read again as often as Apache does, although the last read took all there was.
         reread: bool = "on", "reread", directive "LabReread",
             levels ["on", "off"],
@@ -543,6 +549,7 @@ mod tests {
                 log_lines: LogLines::Together,
                 reread: false,
                 withhold: false,
+                keep_promise: true,
                 ..CoreKnobs::default()
             }
         );

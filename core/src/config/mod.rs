@@ -3,6 +3,7 @@
 //! Text becomes a tree with positions (`syntax`), the tree becomes this (`directive`), the numbers that the models use
 //! are corrected the way Apache corrects them (`clamp`), and only then does [`crate::server::Server`] open files.
 
+pub mod accept;
 pub mod clamp;
 pub mod directive;
 mod draft;
@@ -93,6 +94,15 @@ pub struct Config {
     pub custom_log: Option<CustomLog>,
     /// `ListenBacklog`.
     pub listen_backlog: u32,
+    /// Listening sockets and accept serialisation.
+    pub accepting: accept::Accepting,
+    /// `GracefulShutdownTimeout`: bound of a graceful stop; zero is none (mpm-semantics 6).
+    pub graceful_shutdown_timeout: Duration,
+    /// `ThreadStackSize`, bytes; 0 is the system's default.
+    pub thread_stack_size: usize,
+    /// `MaxMemFree`, KiB. Read and checked, and without effect: there are no memory pools here whose free list it could
+    /// bound; buffers belong to threads and are kept.
+    pub max_mem_free: usize,
     /// What the models read. Numbers as written; `clamp` makes them consistent.
     pub mpm: MpmDirectives,
     /// The core's own mechanisms.
@@ -209,6 +219,10 @@ impl Default for Config {
             log_level: LogLevel::Warn,
             custom_log: None,
             listen_backlog: 511,
+            accepting: accept::Accepting::default(),
+            graceful_shutdown_timeout: Duration::ZERO,
+            thread_stack_size: 0,
+            max_mem_free: 2048,
             mpm: MpmDirectives::default(),
             knobs: CoreKnobs::default(),
         }

@@ -79,6 +79,8 @@ enum AfterSend {
     Next { probed: bool },
     /// The response said close.
     Close,
+    /// The response did not say close, but the process is told to end.
+    Retire,
     /// Answers to earlier requests are out: go on reading the next head.
     ReadRequest,
     /// An interim response, or answers to earlier requests, are out: read the body.
@@ -118,10 +120,14 @@ impl Connection {
     /// Call with [`Wake::Ready`] for a new connection and whenever what it waits for is ready, with [`Wake::Expired`]
     /// when the limit passed, with [`Wake::Evicted`] to end it.
     pub fn advance(&mut self, cx: &mut ThreadContext<'_>, wake: Wake) -> Step {
+        let was_idle = matches!(self.phase, Phase::KeepAlive);
         match wake {
             Wake::Ready => {}
             Wake::Expired => self.expired(cx),
             Wake::Evicted => self.evicted(),
+        }
+        if wake != Wake::Ready && cx.leaving.stopping() && was_idle {
+            cx.leaving.close_kept();
         }
         loop {
             let flow = match self.phase {
@@ -166,8 +172,11 @@ impl Connection {
         let exchange = self.exchange.as_deref_mut().expect("held from the request's first byte to here");
         exchange.eat_blank_lines();
         exchange.finish_request();
-        if cx.leaving.stopping() {
-            return Flow::Go(Phase::Send { then: AfterSend::Close });
+        // Apache looks here (mpm-semantics 2, step 4d), although the answer has gone out without `Connection: close` and the
+        // client may already have sent its next request.
+        if cx.leaving.immediately() || (cx.leaving.stopping() && !cx.server.config.knobs.keep_promise) {
+            cx.leaving.close_kept();
+            return Flow::Go(Phase::Send { then: AfterSend::Retire });
         }
         if exchange.has_input() {
             cx.report_next(&self.peer, self.kept);

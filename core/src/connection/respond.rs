@@ -163,6 +163,7 @@ impl Connection {
         match then {
             AfterSend::Next { probed } => Flow::Go(Phase::NextRequest { probed }),
             AfterSend::Close => self.begin_linger(false, CloseReason::Finished),
+            AfterSend::Retire => self.begin_linger(false, CloseReason::Retired),
             AfterSend::ReadRequest => Flow::Go(Phase::ReadRequest),
             AfterSend::ReadBody => Flow::Go(Phase::ReadBody),
         }

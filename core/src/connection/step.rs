@@ -119,6 +119,8 @@ pub enum CloseReason {
     Client,
     /// The response said `Connection: close`, and the client has seen it.
     Finished,
+    /// The process ends, and the last response did not say so.
+    Retired,
     /// KeepAliveTimeout passed without another request.
     KeepAliveExpired,
     /// Timeout passed in the middle of a request or a response.
