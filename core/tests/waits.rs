@@ -179,11 +179,7 @@ fn a_common_write_is_said_of_the_last_answer_in_it() {
     let content: Vec<&str> = log.lines().map(|line| line.split(' ').nth(2).unwrap()).collect();
     assert!(content.iter().all(|c| *c == content[0] && *c != "-"), "%b is each answer's own: {content:?}");
     let counters = bench.slot.counters();
-    assert_eq!(
-        (counters.requests[2], counters.bytes[2]),
-        (7, (requests.len() + answers.len()) as u64),
-        "both ways"
-    );
+    assert_eq!((counters.requests[2], counters.bytes[2]), (7, (requests.len() + answers.len()) as u64));
 }
 
 #[test]

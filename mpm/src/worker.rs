@@ -99,8 +99,9 @@ impl Process<'_, '_> {
             if self.child.leaving.stopping() {
                 return ExitReason::Finished;
             }
+            // What has changed while it waited for a worker is seen after one more connection, as in Apache.
+            reserved = reserved || self.idlers.reserve();
             if !reserved {
-                reserved = self.idlers.reserve();
                 continue;
             }
             match acceptor.accept(self.child) {

@@ -381,6 +381,16 @@ knob_words! {
 }
 
 knob_words! {
+    /// Which limit a later request's line has (`LabLaterLine`, `later-line`).
+    pub enum LaterLine {
+        /// prefork and worker: KeepAliveTimeout (mpm-semantics 2, step 4a).
+        KeepAlive = "keep-alive",
+        /// event: Timeout.
+        Timeout = "timeout",
+    }
+}
+
+knob_words! {
     /// How a connection counts itself (`LabAccounting`, `accounting`); mpm-semantics 9.2.
     pub enum Accounting {
         /// prefork and worker: K until a later request's head is complete, a request's duration counted twice.
@@ -397,16 +407,6 @@ knob_words! {
         Each = "each",
         /// All with one call.
         Together = "together",
-    }
-}
-
-knob_words! {
-    /// Which limit a later request's line has (`LabLaterLine`, `later-line`).
-    pub enum LaterLine {
-        /// prefork and worker: KeepAliveTimeout (mpm-semantics 2, step 4a).
-        KeepAlive = "keep-alive",
-        /// event: Timeout.
-        Timeout = "timeout",
     }
 }
 
@@ -429,21 +429,6 @@ knobs! {
             levels ["off", "on"],
             lean "on",
             changes "writev calls per pipelined request with a small in-memory answer";
-        /// With ExtendedStatus, the process's CPU times are noted in the scoreboard after each request.
-        request_times: bool = "on", "request-times", directive "LabRequestTimes",
-            levels ["on", "off"],
-            lean "off",
-            changes "times calls per request";
-        /// How a connection counts itself in the scoreboard: as Apache's blocking loop, or as its asynchronous one.
-        accounting: Accounting = "sync", "accounting", directive "LabAccounting",
-            levels ["sync", "async"],
-            lean "async",
-            changes "the Total Duration that server-status shows, and the letter of a later request that is being read";
-        /// Log lines of answers that went out with one write are written one by one, or together.
-        log_lines: LogLines = "each", "log-lines", directive "LabLogLines",
-            levels ["each", "together"],
-            lean "together",
-            changes "write calls to the access log per pipelined request";
         /// Answers that wait for a common write go on waiting while the next request is only half there, as Apache's do.
         withhold: bool = "on", "withhold", directive "LabWithhold",
             levels ["on", "off"],
@@ -465,6 +450,21 @@ knobs! {
             levels ["on", "off"],
             lean "off",
             changes "read calls that return EAGAIN per wait for an incomplete request";
+        /// With ExtendedStatus, the process's CPU times are noted in the scoreboard after each request.
+        request_times: bool = "on", "request-times", directive "LabRequestTimes",
+            levels ["on", "off"],
+            lean "off",
+            changes "times calls per request";
+        /// How a connection counts itself in the scoreboard: as Apache's blocking loop, or as its asynchronous one.
+        accounting: Accounting = "sync", "accounting", directive "LabAccounting",
+            levels ["sync", "async"],
+            lean "async",
+            changes "the Total Duration that server-status shows, and the letter of a later request that is being read";
+        /// Log lines of answers that went out with one write are written one by one, or together.
+        log_lines: LogLines = "each", "log-lines", directive "LabLogLines",
+            levels ["each", "together"],
+            lean "together",
+            changes "write calls to the access log per pipelined request";
     }
 }
 
@@ -544,12 +544,12 @@ mod tests {
             CoreKnobs {
                 file_send: FileSend::Sendfile,
                 linger: LingerStyle::ReadFirst,
-                request_times: false,
-                accounting: Accounting::Async,
-                log_lines: LogLines::Together,
                 reread: false,
                 withhold: false,
                 keep_promise: true,
+                request_times: false,
+                accounting: Accounting::Async,
+                log_lines: LogLines::Together,
                 ..CoreKnobs::default()
             }
         );

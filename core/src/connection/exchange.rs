@@ -98,10 +98,10 @@ impl Exchange {
         self.patience.stop();
         self.counted = 0;
         self.started = None;
+        self.asked_us = None;
         self.handled = false;
         self.refused = false;
         self.timed = false;
-        self.asked_us = None;
         self.head.reset();
     }
 
@@ -134,8 +134,8 @@ impl Exchange {
         }
     }
 
-    /// Formats the log line of the answer in hand, if the server keeps a log. `owed` is given for an answer that waits for a
-    /// common write; otherwise what was really written counts.
+    /// Formats the log line of the answer in hand, if the server keeps a log, and notes that it is to be counted. `owed` is given
+    /// for an answer that waits for a common write; otherwise what was really written counts.
     pub(super) fn format_log(&mut self, cx: &ThreadContext<'_>, peer: &Peer, owed: Option<u64>) {
         let Some(answered) = self.answered.take() else { return };
         let (sent, own) = match owed {
@@ -146,15 +146,15 @@ impl Exchange {
         self.due.push(Due { line_end: self.log.len(), bytes: self.received() + sent });
     }
 
-    /// Bytes of the request in hand.
-    fn received(&self) -> u64 {
-        self.request_end.max(self.head_end).saturating_sub(self.at) as u64
-    }
-
     /// Bytes written since the last time.
     fn account(&mut self) -> u64 {
         let total = self.output.total();
         total - std::mem::replace(&mut self.accounted, total)
+    }
+
+    /// Bytes of the request in hand.
+    fn received(&self) -> u64 {
+        self.request_end.max(self.head_end).saturating_sub(self.at) as u64
     }
 
     /// The line of a client that began no request in time: a 408 of which nothing was sent, and which is not counted
@@ -193,14 +193,13 @@ impl Exchange {
         );
     }
 
-    /// Writes the pending log lines and counts their requests, which are done.
+    /// Writes the pending log lines and counts their requests; the answer in hand, if there is one, is done.
     pub(super) fn write_log(&mut self, cx: &ThreadContext<'_>, peer: &Peer) {
         let answered = self.answered.is_some();
         self.format_log(cx, peer, None);
-        // Answers had a common write: its bytes are said of the last.
-        if !self.due.is_empty() {
-            let bytes = self.account();
-            self.due.last_mut().expect("it is not empty").bytes += bytes;
+        if !answered && !self.due.is_empty() {
+            let sent = self.account();
+            self.due.last_mut().expect("not empty").bytes += sent;
         }
         self.write_lines(cx);
         if answered {
@@ -208,24 +207,25 @@ impl Exchange {
         }
     }
 
-    /// Writes the log lines there are and counts their requests, while another request may be in progress: what was written is
-    /// said of its answer. For each line `write` and `times`, in this order (mpm-semantics 8).
+    /// Writes the log lines there are and counts their requests: for each `write` and `times`, in this order (mpm-semantics 8).
     pub(super) fn write_lines(&mut self, cx: &ThreadContext<'_>) {
         let together = cx.server.config.knobs.log_lines == LogLines::Together;
         let mut written = 0;
-        for index in 0..=self.due.len() {
-            let due = self.due.get(index);
-            // Behind the last there may be the line of something that is not counted.
-            let end = due.filter(|_| !together).map_or(self.log.len(), |due| due.line_end);
+        for (index, due) in self.due.iter().enumerate() {
+            let end = if together && index == 0 { self.log.len() } else { due.line_end };
             if let Some(log) = &cx.server.access_log
                 && end > written
             {
                 log.write(&self.log[written..end]);
                 written = end;
             }
-            if let Some(due) = due {
-                cx.report_answered(due.bytes);
-            }
+            cx.report_answered(due.bytes);
+        }
+        // A client that asked nothing has a line and no request to count.
+        if let Some(log) = &cx.server.access_log
+            && self.log.len() > written
+        {
+            log.write(&self.log[written..]);
         }
         self.due.clear();
         self.log.clear();
