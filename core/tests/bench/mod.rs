@@ -78,7 +78,10 @@ impl Bench {
         let answer = reader.join().unwrap();
         // Both ways, as mod_logio; what was sent and not read as a request is not counted.
         let (counted, received) = (self.slot.counters().bytes[2], answer.len() as u64);
-        assert!((received..=received + self.sent).contains(&counted), "{counted} bytes counted, {received} received");
+        assert!(
+            (received..=received + self.sent).contains(&counted),
+            "{counted} bytes counted, {received} received"
+        );
         answer
     }
 
