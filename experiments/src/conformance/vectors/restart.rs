@@ -254,7 +254,10 @@ fn generations(bench: &mut Bench) -> Seen {
         seen += &format!(", after {} {}", &signal.as_str()[3..], bench.board()?.generation);
     }
     bench.wait("the children are ready", || (bench.count('_') > 0).then_some(()))?;
-    let mut of: Vec<_> = bench.board()?.present().map(|row| row.generation.to_string()).collect();
+    // A dead one's row is there until the parent's next look.
+    let living = bench.children();
+    let rows = bench.rows()?.into_iter().map(|row| row.0).filter(|row| living.contains(&row.pid));
+    let mut of: Vec<_> = rows.map(|row| row.generation.to_string()).collect();
     of.dedup();
     Ok(format!("{seen}; children of {}", of.join(" and ")))
 }
