@@ -16,6 +16,7 @@ mod lifespan;
 mod run;
 mod server;
 pub mod table;
+pub mod trace;
 pub mod vectors;
 
 pub use bench::Bench;

@@ -59,6 +59,7 @@ pub const BASE: &[&str] = &[
 pub(super) struct Running {
     pub(super) server: Server,
     pub(super) address: SocketAddr,
+    pub(super) second: SocketAddr,
     pub(super) root: PathBuf,
     pub(super) error_log: PathBuf,
     pub(super) access_log: PathBuf,
@@ -93,6 +94,8 @@ pub(super) fn start(program: &Program, model: &str, vector: &Vector) -> Result<R
     let address = free_port()?;
     let (error_log, access_log) = (directory.join("error.log"), directory.join("access.log"));
     let mut text = match program {
+        // As Apache without mod_reqtimeout, which acts as soon as it is loaded: only those get it who want it.
+        Program::Mpmlab(_) if !limits_reading(vector) => "RequestReadTimeout header=0 body=0\n".to_owned(),
         Program::Mpmlab(_) => String::new(),
         Program::Apache2 => preamble(directory, model, vector)?,
     };
@@ -146,6 +149,7 @@ pub(super) fn start(program: &Program, model: &str, vector: &Vector) -> Result<R
     let mut running = Running {
         server,
         address,
+        second,
         root,
         error_log,
         access_log,
@@ -195,11 +199,14 @@ fn settle(running: &mut Running) -> Result<(), Trouble> {
     }
 }
 
+fn limits_reading(vector: &Vector) -> bool {
+    vector.setup.iter().any(|directive| directive.starts_with("RequestReadTimeout"))
+}
+
 /// Apache's modules, and what its build would otherwise put elsewhere.
 fn preamble(directory: &Path, model: &str, vector: &Vector) -> Result<String, Trouble> {
     let mut modules = vec!["status"];
-    // mod_reqtimeout acts as soon as it is loaded, so only those get it who want it.
-    if vector.setup.iter().any(|directive| directive.starts_with("RequestReadTimeout")) {
+    if limits_reading(vector) {
         modules.push("reqtimeout");
     }
     let mut text = apache2::load_modules(model, &modules).map_err(Trouble::Skip)?;
@@ -209,6 +216,7 @@ fn preamble(directory: &Path, model: &str, vector: &Vector) -> Result<String, Tr
     let types = Path::new("/etc/mime.types");
     let types = if types.is_file() { types } else { Path::new("/dev/null") };
     writeln!(text, "TypesConfig {}", types.display()).expect("writing to a String cannot fail");
+    text.push_str("<Location \"/server-status\">\n  SetHandler server-status\n</Location>\n");
     text.push_str("<Directory />\n  AllowOverride None\n  Require all granted\n</Directory>\n");
     Ok(text)
 }

@@ -87,6 +87,14 @@ pub fn take_request() -> Option<Request> {
     }
 }
 
+/// Forgets every request so far, those included that signals still wait to make.
+pub fn forget_requests() {
+    // Pending signals reach their handlers before the first call returns.
+    mask(SigmaskHow::SIG_UNBLOCK, &handled());
+    mask(SigmaskHow::SIG_BLOCK, &handled());
+    REQUEST.store(0, Relaxed);
+}
+
 fn handled() -> SigSet {
     [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGUSR1, Signal::SIGWINCH].into_iter().collect()
 }
