@@ -1,12 +1,13 @@
 //! The words scenarios about starting, restarting and ending are written in.
 
-use super::bench::{Bench, LOOK};
+use super::bench::{Bench, LOOK, span, within};
 use super::board::Process;
 use super::client::{Client, Reply};
 use super::{Trouble, curve};
 use nix::sys::signal::Signal;
 use std::fs;
 use std::net::TcpStream;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 /// One second of the parent's, and what a busy machine adds.
@@ -107,9 +108,14 @@ impl Bench {
         self.board().is_ok_and(|board| board.thread_limit > 1)
     }
 
-    /// How the parent ended: `exit status: 1`.
-    pub fn running_status(&mut self) -> String {
-        self.running.server.exited().map_or_else(|| "runs".to_owned(), |status| status.replace(':', ""))
+    /// Does the parent end within this time?
+    pub fn ends_within(&mut self, limit: Duration) -> bool {
+        within(limit, &mut || self.ended().then_some(())).is_some()
+    }
+
+    /// Whether the parent, which has ended, says that it failed.
+    pub fn failed(&mut self) -> bool {
+        self.running.server.exited().is_some_and(|status| status != "exit status: 0")
     }
 
     /// Waits until a process is gone.
@@ -125,6 +131,13 @@ impl Bench {
             _ => Err(Trouble::failed(format!("{} children, not one", children.len()))),
         }
     }
+}
+
+/// A duration as the first of these [spans](span) that it lies in, or else what it was.
+pub fn one_of(time: Duration, spans: &[Range<u32>]) -> String {
+    let texts: Vec<_> = spans.iter().map(|range| span(time, range.clone())).collect();
+    let fits = texts.iter().find(|text| text.contains('-'));
+    fits.or(texts.first()).cloned().unwrap_or_default()
 }
 
 /// What happens to a client within a second that nothing should happen in.
