@@ -13,6 +13,9 @@ use std::time::{Duration, Instant};
 /// One second of the parent's, and what a busy machine adds.
 pub const TICK: Duration = Duration::from_millis(1200);
 
+/// A request whose body does not come: see [`Bench::hold`].
+pub const HOLD: &str = "POST /small HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n";
+
 impl Bench {
     /// What the server said on its terminal and in its error log.
     pub fn said(&self) -> String {
@@ -88,6 +91,30 @@ impl Bench {
             }
         }
         Err(Trouble::failed("some process takes no connection"))
+    }
+
+    /// Requests in progress on as many threads as can be had, at least one in each process, each with its process's id. A process
+    /// of event's that has lost a race for a connection has reserved a worker, and refuses when that was its last idle one:
+    /// the client that nobody takes leaves again.
+    pub fn hold_everywhere(&self) -> Result<Vec<(i32, Client)>, Trouble> {
+        let busy = || -> Result<Vec<(i32, usize)>, Trouble> {
+            Ok(self.rows()?.iter().map(|row| (row.0.pid, row.1.matches('W').count())).collect())
+        };
+        let mut held = Vec::new();
+        for _ in 0..self.count('_') {
+            let (before, mut client) = (busy()?, self.dial()?);
+            client.send(HOLD)?;
+            let mut taker = None;
+            self.happens(TICK / 2, || {
+                taker = busy().ok().and_then(|rows| rows.into_iter().find(|row| !before.contains(row)));
+                taker.is_some()
+            });
+            match taker {
+                Some((pid, _)) => held.push((pid, client)),
+                None => break,
+            }
+        }
+        Ok(held)
     }
 
     /// The number of children at each tick, until it has been the same for `quiet` ticks.

@@ -220,7 +220,12 @@ fn fills_free_slots(bench: &mut Bench) -> Seen {
     let look = |bench: &Bench| {
         let mut rows: Vec<_> = bench.rows().ok()?.into_iter().map(|row| row.1).collect();
         let columns = if rows.iter().any(|row| row.len() > 1) { 2 } else { 1 };
-        rows.iter_mut().for_each(|row| row.truncate(columns));
+        for row in &mut rows {
+            // Which of its threads had the request is chance.
+            let mut letters: Vec<_> = row.chars().take(columns).collect();
+            letters.sort_by_key(|c| *c == '.');
+            *row = letters.into_iter().collect();
+        }
         rows.sort_by_key(|row| row.starts_with('_'));
         Some(rows.join(" "))
     };
