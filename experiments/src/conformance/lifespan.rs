@@ -1,16 +1,20 @@
 //! The words scenarios about starting, restarting and ending are written in.
 
-use super::bench::{Bench, LOOK};
+use super::bench::{Bench, LOOK, span, within};
 use super::board::Process;
 use super::client::{Client, Reply};
 use super::{Trouble, curve};
 use nix::sys::signal::Signal;
 use std::fs;
 use std::net::TcpStream;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 /// One second of the parent's, and what a busy machine adds.
 pub const TICK: Duration = Duration::from_millis(1200);
+
+/// A request whose body does not come: see [`Bench::hold`].
+pub const HOLD: &str = "POST /small HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n";
 
 impl Bench {
     /// What the server said on its terminal and in its error log.
@@ -89,6 +93,30 @@ impl Bench {
         Err(Trouble::failed("some process takes no connection"))
     }
 
+    /// Requests in progress on as many threads as can be had, at least one in each process, each with its process's id. A process
+    /// of event's that has lost a race for a connection has reserved a worker, and refuses when that was its last idle one:
+    /// the client that nobody takes leaves again.
+    pub fn hold_everywhere(&self) -> Result<Vec<(i32, Client)>, Trouble> {
+        let busy = || -> Result<Vec<(i32, usize)>, Trouble> {
+            Ok(self.rows()?.iter().map(|row| (row.0.pid, row.1.matches('W').count())).collect())
+        };
+        let mut held = Vec::new();
+        for _ in 0..self.count('_') {
+            let (before, mut client) = (busy()?, self.dial()?);
+            client.send(HOLD)?;
+            let mut taker = None;
+            self.happens(TICK / 2, || {
+                taker = busy().ok().and_then(|rows| rows.into_iter().find(|row| !before.contains(row)));
+                taker.is_some()
+            });
+            match taker {
+                Some((pid, _)) => held.push((pid, client)),
+                None => break,
+            }
+        }
+        Ok(held)
+    }
+
     /// The number of children at each tick, until it has been the same for `quiet` ticks.
     pub fn children_until_quiet(&self, quiet: u32) -> Result<String, Trouble> {
         curve::until_quiet(&mut || self.children().len(), TICK * quiet, super::bench::PATIENCE)
@@ -107,9 +135,14 @@ impl Bench {
         self.board().is_ok_and(|board| board.thread_limit > 1)
     }
 
-    /// How the parent ended: `exit status: 1`.
-    pub fn running_status(&mut self) -> String {
-        self.running.server.exited().map_or_else(|| "runs".to_owned(), |status| status.replace(':', ""))
+    /// Does the parent end within this time?
+    pub fn ends_within(&mut self, limit: Duration) -> bool {
+        within(limit, &mut || self.ended().then_some(())).is_some()
+    }
+
+    /// Whether the parent, which has ended, says that it failed.
+    pub fn failed(&mut self) -> bool {
+        self.running.server.exited().is_some_and(|status| status != "exit status: 0")
     }
 
     /// Waits until a process is gone.
@@ -125,6 +158,13 @@ impl Bench {
             _ => Err(Trouble::failed(format!("{} children, not one", children.len()))),
         }
     }
+}
+
+/// A duration as the first of these [spans](span) that it lies in, or else what it was.
+pub fn one_of(time: Duration, spans: &[Range<u32>]) -> String {
+    let texts: Vec<_> = spans.iter().map(|range| span(time, range.clone())).collect();
+    let fits = texts.iter().find(|text| text.contains('-'));
+    fits.or(texts.first()).cloned().unwrap_or_default()
 }
 
 /// What happens to a client within a second that nothing should happen in.

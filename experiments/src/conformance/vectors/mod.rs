@@ -4,6 +4,7 @@ mod accept;
 mod calls;
 mod connection;
 mod event;
+mod flaws;
 mod letters;
 mod lifecycle;
 mod limits;
@@ -37,6 +38,7 @@ pub(super) const ALL: &[&[Vector]] = &[
     limits::VECTORS,
     lifecycle::VECTORS,
     restart::VECTORS,
+    flaws::VECTORS,
     letters::VECTORS,
     status::VECTORS,
 ];
