@@ -1,6 +1,8 @@
 //! What `/server-status?auto` says (mpm-semantics 9.4).
 
 use super::connection::FOUR;
+use crate::conformance::bench::says;
+use crate::conformance::board::Worker;
 use crate::conformance::{APACHES, Bench, Seen, Trouble, Vector};
 use nix::sys::signal::Signal;
 
@@ -70,20 +72,11 @@ pub(super) const VECTORS: &[Vector] = &[
         source: "mpm-semantics 9.4",
         setup: &[],
         knobs: &[],
-        expect: &[
-            (
-                "prefork",
-                "text/plain; charset=ISO-8859-1; ServerMPM prefork; CurrentTime Weekday, 00-Mon-0000 00:00:00 Zone; Load1 0.00",
-            ),
-            (
-                "worker",
-                "text/plain; charset=ISO-8859-1; ServerMPM worker; CurrentTime Weekday, 00-Mon-0000 00:00:00 Zone; Load1 0.00",
-            ),
-            (
-                "event",
-                "text/plain; charset=ISO-8859-1; ServerMPM event; CurrentTime Weekday, 00-Mon-0000 00:00:00 Zone; Load1 0.00",
-            ),
-        ],
+        expect: &[(
+            APACHES,
+            "text/plain; charset=ISO-8859-1; ServerMPM: the model's name; CurrentTime: w, 00-w-0000 00:00:00 w; \
+             RestartTime: w, 00-w-0000 00:00:00 w; Load1: 0.00; BusyWorkers: 0",
+        )],
         differs: None,
         run: forms,
     },
@@ -202,31 +195,26 @@ fn plain_keys(bench: &mut Bench) -> Seen {
 fn forms(bench: &mut Bench) -> Seen {
     let answer = bench.get(STATUS)?;
     let page = answer.text();
-    // The words and numbers of the day are not the point.
-    let time = value(&page, "CurrentTime");
-    let mut words = time.split(' ').map(|word| {
-        word.split('-')
-            .map(|part| match part {
-                _ if part.ends_with("day,") => "Weekday,".to_owned(),
-                _ if part.len() == 3 && part.chars().all(char::is_alphabetic) && word.contains('-') => {
-                    "Mon".to_owned()
-                }
-                _ if part.chars().all(char::is_alphabetic) => "Zone".to_owned(),
-                _ => part.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect(),
-            })
-            .collect::<Vec<_>>()
-            .join("-")
-    });
-    let time = words.by_ref().collect::<Vec<_>>().join(" ");
-    let load = value(&page, "Load1");
-    let load = load
-        .split_once('.')
-        .map_or("without a point", |(_, digits)| if digits.len() == 2 { "0.00" } else { "other" });
-    Ok(format!(
-        "{}; ServerMPM {}; CurrentTime {time}; Load1 {load}",
-        answer.field("Content-Type").unwrap_or("missing"),
-        value(&page, "ServerMPM")
-    ))
+    let kind = answer.field("Content-Type").unwrap_or("no type");
+    let model = says(value(&page, "ServerMPM") == bench.model, "the model's name");
+    let forms: Vec<_> = ["CurrentTime", "RestartTime", "Load1", "BusyWorkers"]
+        .map(|key| format!("{key}: {}", form(&value(&page, key))))
+        .into();
+    Ok(format!("{kind}; ServerMPM: {model}; {}", forms.join("; ")))
+}
+
+/// A text's form: words and numbers of the day are not the point.
+fn form(text: &str) -> String {
+    let mut form = String::new();
+    for c in text.chars() {
+        match c {
+            '0'..='9' => form.push('0'),
+            _ if !c.is_alphabetic() => form.push(c),
+            _ if !form.ends_with('w') => form.push('w'),
+            _ => {}
+        }
+    }
+    form
 }
 
 fn busy(bench: &mut Bench) -> Seen {
@@ -310,7 +298,7 @@ fn stopping(bench: &mut Bench) -> Seen {
     bench.restart(Signal::SIGUSR1)?;
     bench.wait("a process of the new generation is ready", || {
         let board = bench.board().ok()?;
-        let idle = |worker: &&crate::conformance::board::Worker| worker.letter == '_';
+        let idle = |worker: &&Worker| worker.letter == '_';
         let mut young = board.present().filter(|process| process.generation == 1 && !process.quiescing);
         (young.next()?.workers.iter().filter(idle).count() == 4).then_some(())
     })?;
