@@ -6,7 +6,7 @@ use crate::http::date::Clock;
 use crate::server::Server;
 use crate::slot::Slot;
 use crate::sys;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 /// What the process has been told about its own end. Set by signal handlers and by the child's main thread, read by
 /// every serving thread.
@@ -14,12 +14,17 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 pub struct Leaving {
     gracefully: AtomicBool,
     now: AtomicBool,
+    closed_kept: AtomicU32,
 }
 
 impl Leaving {
     /// Nobody leaves yet.
     pub const fn new() -> Leaving {
-        Leaving { gracefully: AtomicBool::new(false), now: AtomicBool::new(false) }
+        Leaving {
+            gracefully: AtomicBool::new(false),
+            now: AtomicBool::new(false),
+            closed_kept: AtomicU32::new(0),
+        }
     }
 
     /// From now on responses carry `Connection: close`, and kept connections end after the request in hand.
@@ -32,6 +37,17 @@ impl Leaving {
     pub fn begin_now(&self) {
         self.gracefully.store(true, Relaxed);
         self.now.store(true, Relaxed);
+    }
+
+    /// A connection that its client had reason to think kept is closed because the process ends: a request that is on its way
+    /// on it will not be answered.
+    pub(crate) fn close_kept(&self) {
+        self.closed_kept.fetch_add(1, Relaxed);
+    }
+
+    /// How many kept connections were closed because the process ends.
+    pub fn closed_kept(&self) -> u32 {
+        self.closed_kept.load(Relaxed)
     }
 
     /// Is the process stopping, in whichever way?

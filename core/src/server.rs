@@ -22,6 +22,8 @@ pub struct Server {
     pub banner: String,
     /// The strategy that file bytes are sent by, resolved from knob and directives.
     pub file_send: FileStrategy,
+    /// Bytes per read of a file that is read. See [`Config::read_size`].
+    pub read_size: usize,
 }
 
 /// [`FileSend`] with `Auto` resolved.
@@ -99,6 +101,7 @@ impl Server {
             access_log,
             banner: concat!("mpmlab/", env!("CARGO_PKG_VERSION")).to_owned(),
             file_send,
+            read_size: config.read_size(),
             config,
         })
     }

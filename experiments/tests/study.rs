@@ -101,6 +101,9 @@ fn bad_study_files_are_refused_with_line_key_and_advice() {
         ("\"1m\"", "60", "s.toml:5: budget: write a time in quotes"),
         ("\"event\"", "\"evnt\"", "s.toml:7: target: unknown target `evnt`; did you mean `event`?"),
         ("\"event\"", "7", "s.toml:7: target: `7` is not a name"),
+        ("\"event\"", "\"event shed\"", "s.toml:7: target: `shed` in target `event shed` is not NAME=VALUE"),
+        ("\"event\"", "\"evnt shed=off\"", "s.toml:7: target: unknown target `evnt`; did you mean `event`?"),
+        ("rounds = 3", "rounds = 3\npool = \"big\"", "s.toml:5: pool: "),
         ("\"event\"", "\"nginx\"", "s.toml:7: target: `nginx` is there twice"),
         ("target = [\"event\", \"nginx\"]\n", "", "`target` is missing"),
         ("[\"event\", \"nginx\"]", "[]", "s.toml:7: target: has no levels"),
@@ -119,6 +122,28 @@ fn bad_study_files_are_refused_with_line_key_and_advice() {
         assert!(message.contains(expected), "{to}: {message}");
         assert_eq!((error.exit_status(), message.contains('\n')), (2, false), "{message}");
     }
+}
+
+#[test]
+fn a_target_with_knobs_is_a_model_of_mpmlab() {
+    use mpmlab_experiments::target::{add_variants, known, mpmlab::Model, treatment::Pool};
+    let models = [Model { name: "event".into(), sentence: "it".into(), pool: Pool::Threads }];
+    let program = std::path::Path::new("mpmlab");
+    let mut targets = known(program, &models);
+    let before = targets.len();
+    add_variants(
+        &mut targets,
+        program,
+        &models,
+        &["event".into(), "event shed=off linger=read-first".into()],
+    )
+    .unwrap();
+    assert_eq!(targets.len(), before + 1);
+    let added = targets.last().unwrap();
+    assert_eq!(added.name(), "event shed=off linger=read-first");
+    assert_eq!(added.sentence(), "mpmlab, it, with shed=off, with linger=read-first");
+    let refused = add_variants(&mut targets, program, &models, &["apache2 shed=off".into()]).unwrap_err();
+    assert!(refused.contains("only mpmlab's own models have knobs, apache2 has none"), "{refused}");
 }
 
 // ---- results ----

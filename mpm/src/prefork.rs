@@ -36,7 +36,7 @@ static CARD: Card = Card {
     shape: Shape::PREFORK,
     holder: "process",
     parks: ParkSet::NONE,
-    faithful: &[("linger", "wait-first"), ("coalesce", "4")],
+    faithful: &[("linger", "wait-first"), ("coalesce", "on"), ("later-line", "keep-alive")],
     profile: Profile::Apache,
     obeys: &[],
     deviations: &[
@@ -56,6 +56,8 @@ static CARD: Card = Card {
         fork_failed: 159,
         killed_successively: 0,
         never_healthy: 0,
+        old_fatal: 166,
+        accept_mutex: 165,
     },
 };
 

@@ -380,6 +380,16 @@ knob_words! {
     }
 }
 
+knob_words! {
+    /// Which limit a later request's line has (`LabLaterLine`, `later-line`).
+    pub enum LaterLine {
+        /// prefork and worker: KeepAliveTimeout (mpm-semantics 2, step 4a).
+        KeepAlive = "keep-alive",
+        /// event: Timeout.
+        Timeout = "timeout",
+    }
+}
+
 knobs! {
     /// The core's knobs with their settings. The defaults are prefork's and worker's; event's card says what it does otherwise.
     pub struct CoreKnobs {
@@ -394,11 +404,32 @@ knobs! {
             levels ["wait-first", "read-first"],
             lean "read-first",
             changes "poll calls per closed connection";
-        /// How many small answers to pipelined requests may wait for one common write; 0 writes each at once.
-        coalesce: u32 = "4", "coalesce", directive "LabCoalesce",
-            levels ["0", "4"], range 0..=64,
-            lean "4",
+        /// Small answers to pipelined requests wait for one common write, FlushMaxPipelined of them at most; off writes each at once.
+        coalesce: bool = "on", "coalesce", directive "LabCoalesce",
+            levels ["off", "on"],
+            lean "on",
             changes "writev calls per pipelined request with a small in-memory answer";
+        /// Answers that wait for a common write go on waiting while the next request is only half there, as Apache's do.
+        withhold: bool = "on", "withhold", directive "LabWithhold",
+            levels ["on", "off"],
+            lean "off",
+            changes "answers that a client gets only after it has sent the rest of its next request, or never";
+        /// What the line of a later request on a kept connection may take, wait by wait: KeepAliveTimeout, or Timeout as all else.
+        later_line: LaterLine = "keep-alive", "later-line", directive "LabLaterLine",
+            levels ["keep-alive", "timeout"],
+            lean "keep-alive",
+            changes "poll time-outs while a later request's line is incomplete";
+        /// A process told to finish after an answer that promised to keep the connection: on serves one more request, whose answer
+        /// says close; off closes at once as Apache does, and a request that is on its way goes unanswered.
+        keep_promise: bool = "off", "keep-promise", directive "LabKeepPromise",
+            levels ["off", "on"],
+            lean "on",
+            changes "requests that a graceful restart leaves unanswered";
+        /// Before waiting for the rest of a request, read again as often as Apache does, although the last read took all there was.
+        reread: bool = "on", "reread", directive "LabReread",
+            levels ["on", "off"],
+            lean "off",
+            changes "read calls that return EAGAIN per wait for an incomplete request";
     }
 }
 
@@ -447,12 +478,7 @@ mod tests {
             said(knobs.set("file-send", "splice")),
             "'splice' is not a value of file-send; it must be auto, mmap, sendfile or read"
         );
-        assert_eq!(
-            said(knobs.set("coalesce", "65")),
-            "'65' is not a value of coalesce; it must be a whole number from 0 to 64"
-        );
-        assert_eq!(said(knobs.set("coalesce", "+4")), said(knobs.set("coalesce", "+4")));
-        assert!(knobs.set("coalesce", "+4").is_err());
+        assert_eq!(said(knobs.set("coalesce", "4")), "'4' is not a value of coalesce; it must be off or on");
         assert_eq!(said(set_in(&mut [&mut knobs], "coalesce")), "'coalesce' sets no knob; write NAME=VALUE");
         assert_eq!(knobs, CoreKnobs::default(), "a refused value changes nothing");
     }
@@ -467,9 +493,9 @@ mod tests {
         }
         let (mut core, mut other) = (CoreKnobs::default(), Other::default());
         set_in(&mut [&mut core, &mut other], "park=ON").unwrap();
-        set_in(&mut [&mut core, &mut other], "coalesce=0").unwrap();
+        set_in(&mut [&mut core, &mut other], "coalesce=off").unwrap();
         assert!(other.park);
-        assert_eq!(core.coalesce, 0);
+        assert!(!core.coalesce);
         let error = set_in(&mut [&mut core, &mut other], "prak=on").unwrap_err().to_string();
         assert_eq!(error, "no knob is named 'prak'; did you mean 'park'?");
     }
@@ -480,13 +506,26 @@ mod tests {
         apply_profile(&mut knobs, Profile::Lean, &[("linger", "wait-first")]).unwrap();
         assert_eq!(
             knobs,
-            CoreKnobs { file_send: FileSend::Sendfile, linger: LingerStyle::ReadFirst, coalesce: 4 }
+            CoreKnobs {
+                file_send: FileSend::Sendfile,
+                linger: LingerStyle::ReadFirst,
+                reread: false,
+                withhold: false,
+                keep_promise: true,
+                ..CoreKnobs::default()
+            }
         );
-        let event = [("linger", "read-first"), ("coalesce", "0"), ("park", "all")];
+        let event =
+            [("linger", "read-first"), ("coalesce", "off"), ("later-line", "timeout"), ("park", "all")];
         apply_profile(&mut knobs, Profile::Apache, &event).unwrap();
         assert_eq!(
             knobs,
-            CoreKnobs { file_send: FileSend::Auto, linger: LingerStyle::ReadFirst, coalesce: 0 }
+            CoreKnobs {
+                linger: LingerStyle::ReadFirst,
+                coalesce: false,
+                later_line: LaterLine::Timeout,
+                ..CoreKnobs::default()
+            }
         );
         assert!(apply_profile(&mut knobs, Profile::Apache, &[("coalesce", "many")]).is_err());
     }

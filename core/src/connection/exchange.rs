@@ -3,6 +3,7 @@
 
 use super::elapsed_us;
 use super::output::Output;
+use super::patience::Patience;
 use crate::context::ThreadContext;
 use crate::http::body::BodyReader;
 use crate::http::head::Head;
@@ -24,15 +25,27 @@ pub struct Exchange {
     /// Where the current request ends in `input`.
     pub(super) request_end: usize,
     pub(super) line_complete: bool,
+    /// How long the request may still take to arrive, and how many of its head's bytes have been counted for it.
+    pub(super) patience: Patience,
+    pub(super) counted: usize,
+    /// The last read brought less than it asked for, so that another would find nothing.
+    pub(super) drained: bool,
     pub(super) body: BodyReader,
     /// Chosen, not yet emitted: while the body is being read.
     pub(super) response: Option<Response>,
     pub(super) output: Output,
     /// The answer being sent, for the log. Taken when the line is written.
     pub(super) answered: Option<Answered>,
+    /// Bytes written that the log and the scoreboard know of. Like mod_logio's counter it belongs to the connection: all bytes of
+    /// a common write, and of an interim response, are said of the answer that is logged after they went out.
+    accounted: u64,
+    /// An answer waits for a common write and is not yet counted.
+    uncounted: bool,
     /// Log lines of answers whose bytes still wait for a common write.
     pub(super) log: Vec<u8>,
     pub(super) started: Option<Instant>,
+    /// When the request line was read, microseconds since the epoch: the log's time of the request.
+    pub(super) asked_us: Option<i64>,
 }
 
 /// What the access log says about a response.
@@ -66,8 +79,22 @@ impl Exchange {
         self.request_end = self.at;
         self.head_end = 0;
         self.line_complete = false;
+        self.patience.stop();
+        self.counted = 0;
         self.started = None;
+        self.asked_us = None;
         self.head.reset();
+    }
+
+    /// Counts blank lines that follow the request as part of it.
+    pub(super) fn eat_blank_lines(&mut self) {
+        while let Some(rest) = self.input.get(self.request_end..) {
+            self.request_end += match rest {
+                [b'\r', b'\n', ..] => 2,
+                [b'\n', ..] => 1,
+                _ => return,
+            };
+        }
     }
 
     /// Makes room at the front, so that a pipelining client cannot grow the buffer without end.
@@ -80,12 +107,47 @@ impl Exchange {
         }
     }
 
-    /// Counts the answer in hand and formats its log line, if the server keeps a log. `sent` is given for an answer
-    /// that waits for a common write; otherwise it is what was really written.
-    pub(super) fn format_log(&mut self, cx: &ThreadContext<'_>, peer: &Peer, sent: Option<u64>) {
+    /// Counts the answer in hand and formats its log line, if the server keeps a log. `owed` is given for an answer
+    /// that waits for a common write; otherwise what was really written counts.
+    pub(super) fn format_log(&mut self, cx: &ThreadContext<'_>, peer: &Peer, owed: Option<u64>) {
         let Some(answered) = self.answered.take() else { return };
-        let sent = sent.unwrap_or_else(|| self.output.total().saturating_sub(answered.output_before));
-        cx.slot.count_request(sent);
+        if std::mem::replace(&mut self.uncounted, owed.is_some()) {
+            cx.slot.count_request(0);
+        }
+        let (sent, own) = match owed {
+            Some(owed) => (0, owed),
+            None => {
+                let sent = self.account();
+                cx.slot.count_request(sent);
+                (sent, self.output.total().saturating_sub(answered.output_before))
+            }
+        };
+        self.format_line(cx, peer, &answered, sent, own.saturating_sub(answered.header_bytes));
+    }
+
+    /// Bytes written since the last time.
+    fn account(&mut self) -> u64 {
+        let total = self.output.total();
+        total - std::mem::replace(&mut self.accounted, total)
+    }
+
+    /// The line of a client that began no request in time: a 408 of which nothing was sent, and which is not counted
+    /// (mpm-semantics 1.4).
+    pub(super) fn log_silence(&mut self, cx: &ThreadContext<'_>, peer: &Peer) {
+        self.head.reset();
+        self.head_end = self.at;
+        let nothing = Answered { status: 408, header_bytes: 0, output_before: 0, keeps: false };
+        self.format_line(cx, peer, &nothing, 0, 0);
+    }
+
+    fn format_line(
+        &mut self,
+        cx: &ThreadContext<'_>,
+        peer: &Peer,
+        answered: &Answered,
+        sent: u64,
+        sent_body: u64,
+    ) {
         let Some(log) = &cx.server.access_log else { return };
         log.format(
             &Entry {
@@ -95,9 +157,9 @@ impl Exchange {
                 bytes: &self.input[self.at..],
                 status: answered.status,
                 sent,
-                sent_body: sent.saturating_sub(answered.header_bytes),
+                sent_body,
                 received: (self.request_end.max(self.head_end).saturating_sub(self.at)) as u64,
-                now_us: cx.clock.now_us(),
+                now_us: self.asked_us.unwrap_or_else(|| cx.clock.now_us()),
                 took_us: self.started.map_or(0, elapsed_us),
                 keeps: answered.keeps,
             },
@@ -105,12 +167,21 @@ impl Exchange {
         );
     }
 
-    /// Writes the pending log lines.
+    /// Writes the pending log lines; the requests in them are done.
     pub(super) fn write_log(&mut self, cx: &ThreadContext<'_>, peer: &Peer) {
         self.format_log(cx, peer, None);
+        if std::mem::take(&mut self.uncounted) {
+            cx.slot.count_request(self.account());
+        }
+        self.write_lines(cx);
+    }
+
+    /// Writes the log lines there are, while a request is in progress: what was written is said of its answer.
+    pub(super) fn write_lines(&mut self, cx: &ThreadContext<'_>) {
         if !self.log.is_empty() {
             if let Some(log) = &cx.server.access_log {
-                log.write(&self.log);
+                // One call per line, as Apache makes, also where answers had a common write.
+                self.log.split_inclusive(|&b| b == b'\n').for_each(|line| log.write(line));
             }
             self.log.clear();
         }
@@ -126,6 +197,9 @@ impl Exchange {
         self.finish_request();
         self.body = BodyReader::default();
         self.response = None;
+        self.drained = false;
+        self.accounted = 0;
+        self.uncounted = false;
         self.output.recycle();
         self.answered = None;
         self.log.clear();

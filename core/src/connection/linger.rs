@@ -45,6 +45,7 @@ impl Connection {
         short: bool,
         reason: CloseReason,
     ) -> Flow {
+        let short = short || self.impatient;
         cx.slot.set(Status::Closing);
         if let Some(exchange) = self.exchange.as_deref_mut() {
             exchange.write_log(cx, &self.peer);

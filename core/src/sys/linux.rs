@@ -51,10 +51,11 @@ pub fn sendfile(socket: RawFd, file: &OwnedFd, offset: &mut i64, count: usize) -
     check(unsafe { libc::sendfile(socket, file.as_raw_fd(), offset, count) })
 }
 
-/// Reads a file at an offset into `buffer`. `Ok(0)` is end of file.
-pub fn pread(file: &OwnedFd, buffer: &mut [u8], offset: u64) -> Result<usize> {
-    // SAFETY: `buffer` is writable for its whole length.
-    check(unsafe { libc::pread(file.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), offset as i64) })
+/// Reads a file at an offset into `buffer`: `lseek` and `read`, the two calls that APR makes. `Ok(0)` is end of file.
+pub fn read_at(file: &OwnedFd, buffer: &mut [u8], offset: u64) -> Result<usize> {
+    // SAFETY: lseek takes no pointer.
+    check(unsafe { libc::lseek(file.as_raw_fd(), offset as i64, libc::SEEK_SET) } as isize)?;
+    read(file.as_raw_fd(), buffer)
 }
 
 /// Holds partial segments back (`true`) or lets them go (`false`). Only an optimisation: errors are ignored.

@@ -23,7 +23,7 @@ const INSTANT: Duration = Duration::from_millis(400);
 
 /// A server that runs for one scenario.
 pub struct Bench {
-    running: Running,
+    pub(super) running: Running,
     /// Name of the model.
     pub model: String,
 }
@@ -43,6 +43,11 @@ impl Bench {
         self.running.address
     }
 
+    /// The address that `{second}` stands for in a set-up.
+    pub fn second(&self) -> SocketAddr {
+        self.running.second
+    }
+
     /// The document root, to put files into. `/small` is there: 1 KiB.
     pub fn root(&self) -> &Path {
         &self.running.root
@@ -51,6 +56,11 @@ impl Bench {
     /// A new connection.
     pub fn dial(&self) -> Result<Client, Trouble> {
         Client::dial(self.address())
+    }
+
+    /// A new connection to the address that `{second}` stands for.
+    pub fn dial_second(&self) -> Result<Client, Trouble> {
+        Client::dial(self.second())
     }
 
     /// `n` new connections.
@@ -210,6 +220,22 @@ impl Bench {
         })?;
         keep(&mut states, now, since.elapsed());
         Ok(states)
+    }
+
+    /// Waits until no request is in progress: every worker is ready, or waits between two requests.
+    pub fn wait_until_quiet(&self) -> Result<(), Trouble> {
+        // Under event K is an instant on the way out of a worker, which then still counts as busy.
+        let letters: &[char] = if self.model == "event" { &['_'] } else { &['_', 'K'] };
+        self.wait("no request is in progress", || {
+            self.board().ok()?.living().chars().all(|letter| letters.contains(&letter)).then_some(())
+        })
+    }
+
+    /// The letters of slots that are not dead, sorted: which worker has what is chance.
+    pub fn sorted_letters(&self) -> Result<String, Trouble> {
+        let mut letters: Vec<char> = self.board()?.living().chars().collect();
+        letters.sort_unstable();
+        Ok(letters.into_iter().collect())
     }
 
     /// The number of children at each tick of the parent (1 s), from now until it is `last`: see [`curve`].

@@ -146,6 +146,14 @@ impl Client {
         }
     }
 
+    /// Has anything come that was not read yet? What is there stays there.
+    pub fn waiting(&self) -> bool {
+        let peeked = self.stream.set_nonblocking(true).and_then(|()| self.stream.peek(&mut [0]));
+        // Back to what every other word expects.
+        let _ = self.stream.set_nonblocking(false);
+        peeked.is_ok()
+    }
+
     /// How the connection ends: nothing may come before.
     pub fn end(&mut self) -> Reply {
         self.reply(PATIENCE)

@@ -9,11 +9,14 @@
 
 pub mod bench;
 pub mod board;
+pub mod catalogue;
 pub mod client;
 mod curve;
+mod lifespan;
 mod run;
 mod server;
 pub mod table;
+pub mod trace;
 pub mod vectors;
 
 pub use bench::Bench;

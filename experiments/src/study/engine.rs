@@ -97,9 +97,7 @@ const DISTURBED: f64 = 0.1;
 /// Runs a study, or goes on with one. Raising `stop` ends it at once and keeps the rounds that were complete.
 pub fn run(options: &RunOptions, stop: &AtomicBool) -> Result<RunSummary, StudyError> {
     let began = Instant::now();
-    let known = crate::target::known(&options.program, &options.models);
-    let names: Vec<&str> = known.iter().map(|target| target.name()).collect();
-    let mut study = shipped::load(&options.study, &names)?;
+    let (mut study, known) = meant(options)?;
     let asked = study.clone();
     let (chosen, dropped) = choose_targets(&mut study, &known)?;
     let allowed = pin::allowed();
@@ -115,8 +113,14 @@ pub fn run(options: &RunOptions, stop: &AtomicBool) -> Result<RunSummary, StudyE
         StudyError::Failed(format!("{}: {}; make room for the test files", root.display(), reason(&error)))
     })?;
     let server_cores = if cores.server.is_some() { 1 } else { allowed.len().max(1) };
-    let bench = Bench { root: &root, scratch: scratch.path(), cores, server_cores, stop };
-    let site = Site { root: &root, scratch: scratch.path(), probe_path: "/", cores: server_cores };
+    let bench = Bench { root: &root, scratch: scratch.path(), cores, server_cores, pool: study.pool, stop };
+    let site = Site {
+        root: &root,
+        scratch: scratch.path(),
+        probe_path: "/",
+        cores: server_cores,
+        start: study.pool,
+    };
 
     // Watched before the study makes itself busy.
     let host = crate::probe::host::inspect(WATCH);
@@ -166,6 +170,18 @@ pub fn run(options: &RunOptions, stop: &AtomicBool) -> Result<RunSummary, StudyE
     progress.end();
     directory.keep();
     conclude(directory.path.clone(), &plan, Vec::new(), stop, options)
+}
+
+/// The study that is meant, and all targets there are, those with knobs that it names included.
+pub(super) fn meant(options: &RunOptions) -> Result<(Study, Vec<Box<dyn Target>>), StudyError> {
+    let mut known = crate::target::known(&options.program, &options.models);
+    let names: Vec<&str> = known.iter().map(|target| target.name()).collect();
+    let study = shipped::load(&options.study, &names)?;
+    let levels = study.factors.iter().filter(|(name, _)| name == TARGET).flat_map(|(_, levels)| levels);
+    let named: Vec<String> = levels.map(Level::to_string).collect();
+    crate::target::add_variants(&mut known, &options.program, &options.models, &named)
+        .map_err(StudyError::Usage)?;
+    Ok((study, known))
 }
 
 /// A target that takes part, and its version.

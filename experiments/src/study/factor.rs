@@ -33,7 +33,7 @@ pub type Cell = BTreeMap<String, Level>;
 /// What levels a factor takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Names of servers.
+    /// Names of servers; of mpmlab's models also with knobs behind it, as in `event shed=off`.
     Target,
     /// Whole numbers from the first to the second.
     Number(u64, u64),
@@ -97,12 +97,20 @@ impl Factor {
     /// Whether `level` is one of its levels; the error says what to write. With `targets`, a target must be one of them.
     pub fn check(&self, level: &Level, targets: Option<&[&str]>) -> Result<(), String> {
         match (self.kind, level) {
-            (Kind::Target, Level::Text(name)) => match targets {
-                Some(known) if !known.contains(&name.as_str()) => {
-                    Err(format!("unknown target `{name}`; {}", hint(name, known)))
+            (Kind::Target, Level::Text(name)) => {
+                let (base, knobs) = name.split_once(' ').unwrap_or((name, ""));
+                if let Some(knob) = knobs.split_whitespace().find(|knob| !knob.contains('=')) {
+                    return Err(format!(
+                        "`{knob}` in target `{name}` is not NAME=VALUE; write \"event shed=off\""
+                    ));
                 }
-                _ => Ok(()),
-            },
+                match targets {
+                    Some(known) if !known.contains(&base) => {
+                        Err(format!("unknown target `{base}`; {}", hint(base, known)))
+                    }
+                    _ => Ok(()),
+                }
+            }
             (Kind::Target, other) => Err(format!("`{other}` is not a name; write a target in quotes")),
             (Kind::Flag, Level::Flag(_)) => Ok(()),
             (Kind::Flag, other) => Err(format!("`{other}` is neither true nor false")),

@@ -4,6 +4,7 @@ use super::StudyError;
 use super::factor::{self, Level, TARGET};
 use super::nearest::hint;
 use crate::duration::parse_duration;
+use crate::target::treatment::Start;
 use std::ops::Range;
 use std::time::Duration;
 use toml::Spanned;
@@ -24,6 +25,8 @@ pub struct Study {
     pub budget: Duration,
     /// The target that the others are compared with in the report; none lets the report choose.
     pub reference: Option<String>,
+    /// How much of its pool a server starts with.
+    pub pool: Start,
     /// Factors with their levels, in the order of the file; `target` and all others are always there.
     pub factors: Vec<(String, Vec<Level>)>,
     /// The text itself, for the record.
@@ -31,7 +34,7 @@ pub struct Study {
 }
 
 /// Keys of a study file.
-const KEYS: [&str; 7] = ["name", "title", "question", "rounds", "budget", "reference", "factors"];
+const KEYS: [&str; 8] = ["name", "title", "question", "rounds", "budget", "reference", "pool", "factors"];
 
 /// Most levels and rounds together must stay plannable.
 const MOST_RUNS: usize = 1_000_000;
@@ -88,6 +91,10 @@ fn read(text: &str, targets: Option<&[&str]>) -> Result<Study, Refused> {
         None => None,
         Some(value) => Some(reference(value, &factors)?),
     };
+    let pool = match table.get("pool") {
+        None => Start::default(),
+        Some(value) => pool(value)?,
+    };
     Ok(Study {
         name,
         title: sentence(table, "title", "title = \"What ...\"")?,
@@ -95,6 +102,7 @@ fn read(text: &str, targets: Option<&[&str]>) -> Result<Study, Refused> {
         rounds,
         budget: time,
         reference,
+        pool,
         factors,
         text: text.to_owned(),
     })
@@ -113,6 +121,11 @@ fn sentence(table: &DeTable<'_>, key: &str, example: &str) -> Result<String, Ref
     let text = value.get_ref().as_str().map(str::trim).filter(|text| !text.is_empty());
     text.map(str::to_owned)
         .ok_or_else(|| (Some(value.span()), format!("{key}: write text in quotes, as in {example}")))
+}
+
+fn pool(value: &Spanned<DeValue<'_>>) -> Result<Start, Refused> {
+    let name = value.get_ref().as_str().unwrap_or_default();
+    Start::named(name).ok_or_else(|| (Some(value.span()), format!("pool: {}", hint(name, &Start::NAMES))))
 }
 
 /// The reference must be one of the targets that are measured.

@@ -80,7 +80,7 @@ impl Plan {
         site: &Site<'_>,
     ) -> Plan {
         let order = schedule(&study.factors, study.rounds, seed);
-        let mut notes = treatment::notes();
+        let mut notes = treatment::notes(study.pool);
         notes.extend(
             dropped.iter().map(|dropped| format!("{} was left out: {}.", dropped.target, dropped.why)),
         );
@@ -132,8 +132,9 @@ impl Plan {
                 study.name
             )));
         }
-        let same = file::parse(FILE_NAME, &plan.study.file, None)
-            .is_ok_and(|earlier| earlier.factors == study.factors && earlier.rounds == study.rounds);
+        let same = file::parse(FILE_NAME, &plan.study.file, None).is_ok_and(|earlier| {
+            (&earlier.factors, earlier.rounds, earlier.pool) == (&study.factors, study.rounds, study.pool)
+        });
         if !same {
             return Err(usage(
                 "the study file has other factors or rounds than then; start anew with another --out".into(),

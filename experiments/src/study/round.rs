@@ -8,6 +8,7 @@ use crate::probe::{cpu, memory};
 use crate::reason::reason;
 use crate::target::pin::Cores;
 use crate::target::process::Server;
+use crate::target::treatment::Start;
 use crate::target::{Site, Target};
 use serde_json::{Map, Value, json};
 use std::io;
@@ -35,6 +36,8 @@ pub struct Bench<'a> {
     pub cores: Cores,
     /// Cores the server may use.
     pub server_cores: usize,
+    /// How much of their pools servers start with.
+    pub pool: Start,
     /// Raised by Ctrl-C.
     pub stop: &'a AtomicBool,
 }
@@ -71,6 +74,7 @@ impl Bench<'_> {
                 scratch: scratch.path(),
                 probe_path: &probe_path,
                 cores: self.server_cores,
+                start: self.pool,
             };
             let launch = target.launch(&site).map_err(here)?;
             let server = Server::start(&launch, self.cores.server, self.stop)?;

@@ -11,6 +11,7 @@ pub const SHIPPED: &[(&str, &str)] = &[
     ("quick", include_str!("../../studies/quick.toml")),
     ("prefork-beside-apache", include_str!("../../studies/prefork-beside-apache.toml")),
     ("worker-beside-apache", include_str!("../../studies/worker-beside-apache.toml")),
+    ("shedding", include_str!("../../studies/shedding.toml")),
     ("event-beside-apache", include_str!("../../studies/event-beside-apache.toml")),
 ];
 

@@ -25,9 +25,7 @@ pub fn list() -> String {
 
 /// The plan of a study: factors, number of runs, expected time, who is left out.
 pub fn show(options: &RunOptions) -> Result<String, StudyError> {
-    let known = crate::target::known(&options.program, &options.models);
-    let names: Vec<&str> = known.iter().map(|target| target.name()).collect();
-    let mut study = shipped::load(&options.study, &names)?;
+    let (mut study, known) = engine::meant(options)?;
     let (_, dropped) = engine::choose_targets(&mut study, &known)?;
     Ok(describe(&study, options.budget, &dropped))
 }
@@ -56,7 +54,7 @@ fn describe(study: &Study, budget: Option<Duration>, dropped: &[super::plan::Dro
         slice.window.as_millis()
     ));
     lines.push(String::new());
-    lines.extend(treatment::notes());
+    lines.extend(treatment::notes(study.pool));
     lines.join("\n") + "\n"
 }
 

@@ -98,8 +98,8 @@ impl Target for Apache {
         first_line(&program()?, "-v")
     }
 
-    fn settings(&self, _: &Site<'_>) -> Vec<(String, String)> {
-        self.pool.directives()
+    fn settings(&self, site: &Site<'_>) -> Vec<(String, String)> {
+        self.pool.directives(site.start)
     }
 
     fn launch(&self, site: &Site<'_>) -> io::Result<Launch> {
@@ -110,7 +110,7 @@ impl Target for Apache {
             program: program().map_err(io::Error::other)?,
             arguments: vec!["-f".into(), file.into(), "-DFOREGROUND".into()],
             announces: Announces::Knows(address),
-            processes: self.pool.processes(),
+            processes: self.pool.processes(site.start),
             log: site.scratch.join("stderr.log"),
             more_logs: vec![site.scratch.join("error.log")],
             probe_path: site.probe_path.to_owned(),

@@ -46,13 +46,42 @@ pub struct Site<'a> {
     pub probe_path: &'a str,
     /// Cores it may use.
     pub cores: usize,
+    /// How much of its pool it starts with.
+    pub start: treatment::Start,
+}
+
+/// Adds the variants that a study names: `event shed=off` is event with that knob set so.
+///
+/// # Errors
+/// The server of a variant is not one of mpmlab's models: one line.
+pub fn add_variants(
+    known: &mut Vec<Box<dyn Target>>,
+    mpmlab: &Path,
+    models: &[mpmlab::Model],
+    names: &[String],
+) -> Result<(), String> {
+    for name in names {
+        let Some((base, knobs)) = name.split_once(' ') else { continue };
+        let Some(model) = models.iter().find(|model| model.name == base) else {
+            return Err(format!("target `{name}`: only mpmlab's own models have knobs, {base} has none"));
+        };
+        let knobs = knobs.split_whitespace().map(str::to_owned).collect();
+        known.push(Box::new(mpmlab::Mpmlab {
+            model: model.clone(),
+            program: mpmlab.to_owned(),
+            name: name.clone(),
+            knobs,
+        }));
+    }
+    Ok(())
 }
 
 /// Every target, mpmlab's own models first: `models` are those that the executable `mpmlab` has.
 pub fn known(mpmlab: &Path, models: &[mpmlab::Model]) -> Vec<Box<dyn Target>> {
     use treatment::Pool::{Processes, Threads};
     let own = |model: &mpmlab::Model| -> Box<dyn Target> {
-        Box::new(mpmlab::Mpmlab { model: model.clone(), program: mpmlab.to_owned() })
+        let name = model.name.clone();
+        Box::new(mpmlab::Mpmlab { model: model.clone(), program: mpmlab.to_owned(), name, knobs: Vec::new() })
     };
     let others: [Box<dyn Target>; 4] = [
         Box::new(apache2::Apache { name: "apache2", mpm: "event", pool: Threads }),

@@ -25,23 +25,30 @@ pub struct Mpmlab {
     pub model: Model,
     /// The mpmlab executable.
     pub program: PathBuf,
+    /// Name of the target: the model's, with the knobs behind it.
+    pub name: String,
+    /// Knobs that are set, `NAME=VALUE`.
+    pub knobs: Vec<String>,
 }
 
 impl Target for Mpmlab {
     fn name(&self) -> &str {
-        &self.model.name
+        &self.name
     }
 
     fn sentence(&self) -> String {
-        format!("mpmlab, {}", self.model.sentence)
+        let knobs: String = self.knobs.iter().map(|knob| format!(", with {knob}")).collect();
+        format!("mpmlab, {}{knobs}", self.model.sentence)
     }
 
     fn installed(&self) -> Result<String, String> {
         first_line(&self.program, "--version")
     }
 
-    fn settings(&self, _: &Site<'_>) -> Vec<(String, String)> {
-        self.model.pool.directives()
+    fn settings(&self, site: &Site<'_>) -> Vec<(String, String)> {
+        let knobs = self.knobs.iter().filter_map(|knob| knob.split_once('='));
+        let knobs = knobs.map(|(name, value)| (format!("--set {name}"), value.to_owned()));
+        self.model.pool.directives(site.start).into_iter().chain(knobs).collect()
     }
 
     fn launch(&self, site: &Site<'_>) -> io::Result<Launch> {
@@ -50,14 +57,15 @@ impl Target for Mpmlab {
                 .map(OsString::from)
                 .to_vec();
         arguments.push(site.root.into());
-        for (name, value) in self.settings(site) {
+        for (name, value) in self.model.pool.directives(site.start) {
             arguments.extend(["-c".into(), format!("{name} {value}").into()]);
         }
+        arguments.extend(self.knobs.iter().flat_map(|knob| ["--set".into(), knob.into()]));
         Ok(Launch {
             program: self.program.clone(),
             arguments,
             announces: Announces::OnStderr,
-            processes: self.model.pool.processes(),
+            processes: self.model.pool.processes(site.start),
             log: site.scratch.join("stderr.log"),
             more_logs: Vec::new(),
             probe_path: site.probe_path.to_owned(),
