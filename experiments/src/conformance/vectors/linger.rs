@@ -1,20 +1,18 @@
 //! Lingering close: who waits for a client to let go of a connection that the server has closed, and for how long
 //! (mpm-semantics 2.1, 4.2).
 
+use super::pool::one;
 use crate::conformance::bench::{self, span};
 use crate::conformance::client::{Client, Reply};
 use crate::conformance::{Bench, EVERY, Seen, Trouble, Vector};
 use std::time::{Duration, Instant};
-
-/// One worker.
-const ONE: &[&str] = &["MaxRequestWorkers 1", "worker event: ThreadsPerChild 1", "KeepAliveTimeout 1"];
 
 pub(super) const VECTORS: &[Vector] = &[
     Vector {
         id: "linger-holds-the-worker",
         says: "after a close by the server the worker waits 2 s for a silent client; under event nobody waits",
         source: "mpm-semantics 2.1, 4.2",
-        setup: ONE,
+        setup: one!["KeepAliveTimeout 1"],
         knobs: &[],
         expect: &[
             ("prefork worker", "200, closed after 0-2 s; C for 1-5 s, _"),
@@ -27,7 +25,7 @@ pub(super) const VECTORS: &[Vector] = &[
         id: "linger-ends-with-the-client",
         says: "a client that closes after the answer frees the worker at once",
         source: "mpm-semantics 2.1",
-        setup: ONE,
+        setup: one!["KeepAliveTimeout 1"],
         knobs: &[],
         expect: &[(EVERY, "five clients in a row are served in 0-5 s")],
         differs: None,
@@ -37,7 +35,7 @@ pub(super) const VECTORS: &[Vector] = &[
         id: "linger-and-junk",
         says: "a client that goes on sending after the close holds prefork's and worker's thread for 30 s; event bounds the connection likewise, without a thread",
         source: "mpm-semantics 2.1, 4.2",
-        setup: ONE,
+        setup: one!["KeepAliveTimeout 1"],
         knobs: &[],
         expect: &[
             ("prefork worker", "C meanwhile; gone after 29-36 s"),
@@ -50,7 +48,7 @@ pub(super) const VECTORS: &[Vector] = &[
         id: "linger-after-an-idle-connection",
         says: "when an idle connection expires event lingers 2 s at most; prefork and worker as long as after any close",
         source: "mpm-semantics 2.1, 4.2",
-        setup: ONE,
+        setup: one!["KeepAliveTimeout 1"],
         knobs: &[],
         expect: &[("prefork worker", "lingers after 6 s"), ("event", "gone after 1-5 s")],
         differs: None,

@@ -1,6 +1,6 @@
 //! What `/server-status?auto` says (mpm-semantics 9.4).
 
-use super::connection::FOUR;
+use super::pool::four;
 use crate::conformance::bench::says;
 use crate::conformance::board::Worker;
 use crate::conformance::{APACHES, Bench, Seen, Trouble, Vector};
@@ -84,7 +84,7 @@ pub(super) const VECTORS: &[Vector] = &[
         id: "status-counts-its-own-worker",
         says: "the worker that answers the status request is a busy one",
         source: "mpm-semantics 9.4",
-        setup: FOUR,
+        setup: four![],
         knobs: &[],
         expect: &[(APACHES, "idle: busy 1, graceful 0, idle 3; two held: busy 3, graceful 0, idle 1")],
         differs: None,
@@ -94,7 +94,7 @@ pub(super) const VECTORS: &[Vector] = &[
         id: "status-counts-requests",
         says: "Total Accesses counts finished requests, not connections, and not itself",
         source: "mpm-semantics 9.4",
-        setup: FOUR,
+        setup: four![],
         knobs: &[],
         expect: &[(APACHES, "6 accesses of 2 connections, 7 after asking")],
         differs: None,
@@ -131,7 +131,7 @@ pub(super) const VECTORS: &[Vector] = &[
         id: "status-generations",
         says: "every restart begins a generation; the configuration's count begins with 1, the model's with 0",
         source: "mpm-semantics 6, 9.4",
-        setup: FOUR,
+        setup: four![],
         knobs: &[],
         expect: &[(APACHES, "1/0, after USR1 2/1, after HUP 3/2")],
         differs: None,
@@ -141,7 +141,7 @@ pub(super) const VECTORS: &[Vector] = &[
         id: "status-over-restarts",
         says: "accesses survive a graceful restart and are reset by a hard one",
         source: "mpm-semantics 6, 9.4",
-        setup: FOUR,
+        setup: four![],
         knobs: &[],
         expect: &[(APACHES, "5, after USR1 5, after HUP 0")],
         differs: None,
@@ -151,7 +151,7 @@ pub(super) const VECTORS: &[Vector] = &[
         id: "status-stopping-processes",
         says: "event tells processes that wait for their last connections apart, and leaves their workers out",
         source: "mpm-semantics 9.4",
-        setup: FOUR,
+        setup: four![],
         knobs: &[],
         expect: &[("event", "processes 2, stopping 1, busy 1, idle 3")],
         differs: None,
