@@ -128,7 +128,7 @@ fn restarts_under_load(mpm: &str, habit: Habit, knobs: &[&str]) -> (Tally, Strin
         directives.extend(["ThreadsPerChild 8", "MinSpareThreads 8", "MaxRequestWorkers 64"]);
     }
     directives.extend(knobs);
-    let server = Server::start(mpm, root.path(), &directives);
+    let mut server = Server::start(mpm, root.path(), &directives);
     let (stop, tally) = (AtomicBool::new(false), Tally::default());
     std::thread::scope(|scope| {
         for _ in 0..CLIENTS {
@@ -144,7 +144,11 @@ fn restarts_under_load(mpm: &str, habit: Habit, knobs: &[&str]) -> (Tally, Strin
         }
         stop.store(true, SeqCst);
     });
-    (tally, server.log())
+    // Children say what they closed when they end; the last of them must have.
+    server.signal(Signal::SIGWINCH);
+    server.wait();
+    let log = server.log();
+    (tally, log)
 }
 
 fn nothing_is_lost(mpm: &str, habit: Habit, knobs: &[&str]) {

@@ -3,6 +3,7 @@
 use crate::connection::Exchange;
 use crate::connection::step::{Interest, Wait, Wake};
 use crate::http::date::Clock;
+use crate::monitor::Monitor;
 use crate::server::Server;
 use crate::slot::Slot;
 use crate::sys;
@@ -69,6 +70,8 @@ pub struct ThreadContext<'a> {
     pub server: &'a Server,
     /// This thread's scoreboard row.
     pub slot: &'a Slot,
+    /// Who knows how the whole server is doing; `None` where nobody does.
+    pub monitor: Option<&'a dyn Monitor>,
     /// Whether the process is to end.
     pub leaving: &'a Leaving,
     /// Wall clock with the Date header's text, formatted once a second.
@@ -87,7 +90,21 @@ const EXCHANGES_KEPT: usize = 8;
 impl<'a> ThreadContext<'a> {
     /// A context for one thread of a server.
     pub fn new(server: &'a Server, slot: &'a Slot, leaving: &'a Leaving) -> ThreadContext<'a> {
-        ThreadContext { server, slot, leaving, clock: Clock::new(), exchanges: Vec::new(), drain: Vec::new() }
+        ThreadContext {
+            server,
+            slot,
+            monitor: None,
+            leaving,
+            clock: Clock::new(),
+            exchanges: Vec::new(),
+            drain: Vec::new(),
+        }
+    }
+
+    /// The same with somebody who can be asked how the whole server is doing.
+    pub fn with_monitor(mut self, monitor: &'a dyn Monitor) -> ThreadContext<'a> {
+        self.monitor = Some(monitor);
+        self
     }
 
     /// A working set for a request, reused if one is there. A connection holds one only while a request is in progress.

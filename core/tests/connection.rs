@@ -5,7 +5,7 @@
 mod bench;
 
 use bench::Bench;
-use mpmlab_core::config::knobs::{FileSend, LingerStyle};
+use mpmlab_core::config::knobs::{Accounting, FileSend, LingerStyle};
 use mpmlab_core::connection::step::{CloseReason, ConnState, Wake};
 use mpmlab_core::slot::Status;
 use std::io::Read;
@@ -33,6 +33,37 @@ fn a_kept_connection_waits_in_keep_alive_and_answers_again() {
         "a client's close is lingered over as well"
     );
     assert_eq!(bench.advance(Wake::Ready), Err(CloseReason::Client));
+}
+
+/// Apache's blocking loop leaves K, and the last request, in the scoreboard until the next head is complete; its asynchronous
+/// one shows R (mpm-semantics 9.2).
+#[test]
+fn a_later_request_that_is_being_read_shows_as_the_accounting_says() {
+    for (accounting, status, request) in [
+        (Accounting::Sync, Status::KeepAlive, "GET /small.txt HTTP/1.1"),
+        (Accounting::Async, Status::Read, ""),
+    ] {
+        let mut bench = Bench::new(|config| config.knobs.accounting = accounting);
+        bench.send(GET);
+        assert_eq!(bench.advance(Wake::Ready), Ok((ConnState::KeepAlive, 5)));
+        bench.send(&GET[..30]);
+        assert_eq!(bench.advance(Wake::Ready).map(|(state, _)| state), Ok(ConnState::ReadRequest));
+        assert_eq!(bench.slot.status(), status);
+        assert_eq!(bench.slot.request.get(), request.as_bytes());
+        assert_eq!(bench.slot.counters().requests, [1; 3], "the new one is not answered yet");
+    }
+}
+
+/// L while a connection lingers whose head was refused, C after any other answer.
+#[test]
+fn a_refused_head_is_logged_late() {
+    for (request, status) in [(&b"GET / HTTP/1.1\r\n\r\n"[..], Status::Log), (GET_AND_CLOSE, Status::Closing)]
+    {
+        let mut bench = Bench::new(|_| {});
+        bench.send(request);
+        assert_eq!(bench.advance(Wake::Ready), Ok((ConnState::Linger, 2)));
+        assert_eq!((bench.slot.status(), bench.slot.counters().requests), (status, [1; 3]));
+    }
 }
 
 #[test]

@@ -168,7 +168,8 @@ fn half_a_head_gets_a_whole_408_and_its_line_in_the_log() {
 fn a_common_write_is_said_of_the_last_answer_in_it() {
     // Recorded from Apache 2.4.71: bytes of 0, 0, 0, 0 and all five, 0 and both.
     let (mut bench, log) = logging(|_| {});
-    bench.send(&b"GET /missing HTTP/1.1\r\nHost: a\r\n\r\n".repeat(7));
+    let requests = b"GET /missing HTTP/1.1\r\nHost: a\r\n\r\n".repeat(7);
+    bench.send(&requests);
     assert_eq!(bench.advance(Wake::Ready), Ok((ConnState::KeepAlive, 5)));
     let answers = received(&mut bench);
     let one = answers.len() / 7;
@@ -178,7 +179,7 @@ fn a_common_write_is_said_of_the_last_answer_in_it() {
     let content: Vec<&str> = log.lines().map(|line| line.split(' ').nth(2).unwrap()).collect();
     assert!(content.iter().all(|c| *c == content[0] && *c != "-"), "%b is each answer's own: {content:?}");
     let counters = bench.slot.counters();
-    assert_eq!((counters.requests[2], counters.bytes[2]), (7, answers.len() as u64));
+    assert_eq!((counters.requests[2], counters.bytes[2]), (7, (requests.len() + answers.len()) as u64));
 }
 
 #[test]

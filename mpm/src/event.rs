@@ -29,6 +29,7 @@ use crate::kit::crew::{self, Crew, Post};
 use crate::kit::drive::drive;
 use crate::kit::handoff::{Idlers, Popped, Queue};
 use crate::kit::lot::{Held, Lot};
+use crate::kit::monitor::{HandOff, Monitor};
 use crate::knobs::AsyncCounters;
 use crate::process::spare::{self, SpawnPlan, Spawning};
 use crate::{Card, Child, ExitReason, Messages, Mpm, ParkSet, View};
@@ -37,7 +38,6 @@ use mpmlab_core::config::knobs::Profile;
 use mpmlab_core::connection::step::{ConnState, Wake};
 use mpmlab_core::context::ThreadContext;
 use mpmlab_core::slot::Status;
-use parking_lot::Mutex;
 use rule::{Load, Verdict, may_accept};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 
@@ -50,7 +50,12 @@ static CARD: Card = Card {
     shape: Shape::EVENT,
     holder: "thread",
     parks: ParkSet::EVENT,
-    faithful: &[("linger", "read-first"), ("coalesce", "off"), ("later-line", "timeout")],
+    faithful: &[
+        ("linger", "read-first"),
+        ("coalesce", "off"),
+        ("later-line", "timeout"),
+        ("accounting", "async"),
+    ],
     profile: Profile::Apache,
     obeys: &[
         "park",
@@ -64,7 +69,10 @@ static CARD: Card = Card {
         "async-counters",
         "AsyncRequestWorkerFactor",
     ],
-    deviations: &["children die with their parent, should it be killed"],
+    deviations: &[
+        "children die with their parent, should it be killed",
+        "a worker that becomes idle at the very moment in which accepts are switched off is not overlooked",
+    ],
     messages: Messages {
         resuming: 489,
         stop: 491,
@@ -104,7 +112,7 @@ impl Mpm for Event {
             threads_gone: AtomicUsize::new(0),
             disabled: AtomicBool::new(false),
             dying: AtomicBool::new(false),
-            deferred: Deferred::default(),
+            deferred: Deferred::new(knobs.hand_off),
         };
         crew::run(child, &process)
     }
@@ -129,18 +137,22 @@ enum Work {
 }
 
 /// Connections that the listener wants closed. Only workers do that: it takes writes and may take time.
-#[derive(Default)]
 struct Deferred {
     count: AtomicUsize,
-    chain: Mutex<Vec<(Held, Wake)>>,
+    chain: Monitor<Vec<(Held, Wake)>>,
 }
 
 impl Deferred {
+    fn new(kind: HandOff) -> Deferred {
+        Deferred { count: AtomicUsize::new(0), chain: Monitor::new(kind, Vec::new()) }
+    }
+
     fn push(&self, held: Held, wake: Wake) {
         self.chain.lock().push((held, wake));
         self.count.fetch_add(1, SeqCst);
     }
 
+    /// The one that was pushed last, as from Apache's chain. Takes no lock when there is none.
     fn pop(&self) -> Option<(Held, Wake)> {
         if self.is_empty() {
             return None;
@@ -257,7 +269,6 @@ impl Process<'_, '_> {
 
 impl Post for Process<'_, '_> {
     fn work(&self, thread: usize) {
-        let slot = self.child.slot(thread);
         let mut cx = self.child.context(thread);
         loop {
             if self.superfluous() {
@@ -267,7 +278,7 @@ impl Post for Process<'_, '_> {
             if self.should_enable() {
                 self.lot.wake();
             }
-            slot.set(if self.dying.load(SeqCst) { Status::Graceful } else { Status::Ready });
+            cx.report_idle(if self.dying.load(SeqCst) { Status::Graceful } else { Status::Ready });
             let work = loop {
                 match self.queue.pop(thread) {
                     Popped::Item(work) => break work,

@@ -34,6 +34,7 @@ use mpmlab_core::config::clamp::{Effective, Shape};
 use mpmlab_core::config::knobs::Profile;
 use mpmlab_core::connection::step::ConnState;
 use mpmlab_core::context::{Leaving, ThreadContext};
+use mpmlab_core::monitor::Monitor;
 use mpmlab_core::server::Server;
 use mpmlab_core::slot::{Slot, Status};
 use nix::errno::Errno;
@@ -180,6 +181,8 @@ pub struct Child<'a> {
     pub pod: &'a Pod,
     /// Serialises accepting between the processes of its bucket where there are several addresses.
     pub mutex: Option<&'a AcceptMutex>,
+    /// The whole server, for the status page.
+    pub monitor: &'a dyn Monitor,
     /// Whether it is to end.
     pub leaving: &'static Leaving,
     /// The models' mechanisms.
@@ -197,7 +200,7 @@ impl<'a> Child<'a> {
     /// The working set for one of its threads.
     pub fn context(&self, thread: usize) -> ThreadContext<'a> {
         self.slot(thread).set_number(self.board.number(self.row, thread));
-        ThreadContext::new(self.server, self.slot(thread), self.leaving)
+        ThreadContext::new(self.server, self.slot(thread), self.leaving).with_monitor(self.monitor)
     }
 
     /// Workers of this process.

@@ -67,7 +67,6 @@ impl Mpm for Prefork {
     }
 
     fn child(&self, child: &Child<'_>) -> ExitReason {
-        let slot = child.slot(0);
         let mut acceptor = match Acceptor::new(child) {
             Ok(acceptor) => acceptor,
             Err(errno) => return ExitReason::Sick(errno),
@@ -80,7 +79,7 @@ impl Mpm for Prefork {
             if left == Some(0) {
                 return ExitReason::Finished;
             }
-            slot.set(Status::Ready);
+            cx.report_idle(Status::Ready);
             match acceptor.accept(child) {
                 Accepted::Connection(fresh) => {
                     left = left.map(|n| n - 1);

@@ -99,8 +99,9 @@ impl Process<'_, '_> {
             if self.child.leaving.stopping() {
                 return ExitReason::Finished;
             }
+            // What has changed while it waited for a worker is seen after one more connection, as in Apache.
+            reserved = reserved || self.idlers.reserve();
             if !reserved {
-                reserved = self.idlers.reserve();
                 continue;
             }
             match acceptor.accept(self.child) {
@@ -117,11 +118,10 @@ impl Process<'_, '_> {
 
 impl Post for Process<'_, '_> {
     fn work(&self, thread: usize) {
-        let slot = self.child.slot(thread);
         let mut cx = self.child.context(thread);
         loop {
             self.idlers.set_idle();
-            slot.set(Status::Ready);
+            cx.report_idle(Status::Ready);
             let fresh = loop {
                 match self.queue.pop(thread) {
                     Popped::Item(fresh) => break fresh,

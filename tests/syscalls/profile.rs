@@ -54,6 +54,11 @@ impl Profile {
         Profile(text.split(',').filter_map(call).collect())
     }
 
+    /// Without a call.
+    pub fn without(&self, name: &str) -> Profile {
+        Profile(self.0.iter().filter(|(call, _)| *call != name).map(|(call, n)| (call.clone(), *n)).collect())
+    }
+
     /// How often a call is made.
     pub fn count(&self, name: &str) -> f64 {
         self.0.get(name).copied().unwrap_or(0.0)

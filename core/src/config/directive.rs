@@ -119,6 +119,12 @@ pub const BUILTIN_MODULES: &[&str] = &[
     "mime_module",
     "mod_reqtimeout.c",
     "reqtimeout_module",
+    "mod_authz_core.c",
+    "authz_core_module",
+    "mod_authz_host.c",
+    "authz_host_module",
+    "mod_status.c",
+    "status_module",
     "mod_unixd.c",
     "unixd_module",
 ];
@@ -137,6 +143,7 @@ const HTTP: &str = "http_module";
 const REQTIMEOUT: &str = "reqtimeout_module";
 const UNIXD: &str = "unixd_module";
 const LOG: &str = "log_config_module";
+const PROXY: &str = "proxy_module";
 /// Directives that all of Apache's models have.
 const ANY_MPM: &str = "";
 const PREFORK: &str = "mpm_prefork_module";
@@ -256,6 +263,16 @@ table! {
         |d, w| { d.config.thread_stack_size = accept::unsigned("ThreadStackSize", w)?; Ok(()) };
     "ScoreBoardFile" SERVER One ANY_MPM "", "A file for Apache to maintain runtime process management information",
         |d, w| { d.config.scoreboard_file = Some(d.absolute(&w[0])); Ok(()) };
+    "ExtendedStatus" SERVER Flag CORE "On", "\"On\" to track extended status information, \"Off\" to disable",
+        |d, w| { d.config.extended_status = flag(w)?; Ok(()) };
+    "SeeRequestTail" SERVER Flag CORE "Off",
+        "For extended status, \"On\" to see the last 63 chars of the request line, \"Off\" (default) to see the first 63",
+        |d, w| { d.config.see_request_tail = flag(w)?; Ok(()) };
+    "ProxyStatus" SERVER One PROXY "Off", "Configure Status: proxy status to one of: on | off | full",
+        |_, w| match w[0].to_ascii_lowercase().as_str() {
+            "on" | "off" | "full" => Ok(()),
+            _ => Err("must be one of: off | on | full".to_owned()),
+        };
     "ErrorLog" HOST One CORE "", "The filename of the error log",
         |d, w| { d.config.error_log = Some(d.log_file(&w[0])?); Ok(()) };
     "LogLevel" DIRECTORY Many CORE "warn", "Level of verbosity in error logging", Draft::log_level;

@@ -390,6 +390,26 @@ knob_words! {
     }
 }
 
+knob_words! {
+    /// How a connection counts itself (`LabAccounting`, `accounting`); mpm-semantics 9.2.
+    pub enum Accounting {
+        /// prefork and worker: K until a later request's head is complete, a request's duration counted twice.
+        Sync = "sync",
+        /// event: R from a later request's first byte on, a request's duration counted once.
+        Async = "async",
+    }
+}
+
+knob_words! {
+    /// How log lines are written that are due at the same time (`LabLogLines`, `log-lines`).
+    pub enum LogLines {
+        /// Each with a call of its own, as Apache without BufferedLogs.
+        Each = "each",
+        /// All with one call.
+        Together = "together",
+    }
+}
+
 knobs! {
     /// The core's knobs with their settings. The defaults are prefork's and worker's; event's card says what it does otherwise.
     pub struct CoreKnobs {
@@ -430,6 +450,21 @@ knobs! {
             levels ["on", "off"],
             lean "off",
             changes "read calls that return EAGAIN per wait for an incomplete request";
+        /// With ExtendedStatus, the process's CPU times are noted in the scoreboard after each request.
+        request_times: bool = "on", "request-times", directive "LabRequestTimes",
+            levels ["on", "off"],
+            lean "off",
+            changes "times calls per request";
+        /// How a connection counts itself in the scoreboard: as Apache's blocking loop, or as its asynchronous one.
+        accounting: Accounting = "sync", "accounting", directive "LabAccounting",
+            levels ["sync", "async"],
+            lean "async",
+            changes "the Total Duration that server-status shows, and the letter of a later request that is being read";
+        /// Log lines of answers that went out with one write are written one by one, or together.
+        log_lines: LogLines = "each", "log-lines", directive "LabLogLines",
+            levels ["each", "together"],
+            lean "together",
+            changes "write calls to the access log per pipelined request";
     }
 }
 
@@ -512,6 +547,9 @@ mod tests {
                 reread: false,
                 withhold: false,
                 keep_promise: true,
+                request_times: false,
+                accounting: Accounting::Async,
+                log_lines: LogLines::Together,
                 ..CoreKnobs::default()
             }
         );

@@ -9,6 +9,7 @@ pub mod directive;
 mod draft;
 pub mod knobs;
 mod load;
+pub mod location;
 pub mod nearest;
 mod place;
 pub mod read_timeout;
@@ -16,6 +17,7 @@ pub mod syntax;
 mod value;
 
 pub use load::{Environment, Source, load, load_into};
+pub use location::{Handler, Location, Require};
 pub use place::{ConfigError, Place, Warning};
 
 use knobs::CoreKnobs;
@@ -78,6 +80,12 @@ pub struct Config {
     pub pid_file: Option<PathBuf>,
     /// `ScoreBoardFile`: the scoreboard is shared memory whose name is made from this path. `None`: it has no name.
     pub scoreboard_file: Option<PathBuf>,
+    /// `ExtendedStatus`: requests are timed and counted in the scoreboard. On as soon as Apache has mod_status.
+    pub extended_status: bool,
+    /// `SeeRequestTail`: of a long request line the scoreboard shows the end, not the beginning.
+    pub see_request_tail: bool,
+    /// `<Location>` sections, in order.
+    pub locations: Vec<Location>,
     /// `ErrorLog`: `None` is standard error.
     pub error_log: Option<PathBuf>,
     /// `LogLevel`.
@@ -204,6 +212,9 @@ impl Default for Config {
             group: None,
             pid_file: None,
             scoreboard_file: None,
+            extended_status: true,
+            see_request_tail: false,
+            locations: Vec::new(),
             error_log: None,
             log_level: LogLevel::Warn,
             custom_log: None,

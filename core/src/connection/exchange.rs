@@ -4,6 +4,7 @@
 use super::elapsed_us;
 use super::output::Output;
 use super::patience::Patience;
+use crate::config::knobs::LogLines;
 use crate::context::ThreadContext;
 use crate::http::body::BodyReader;
 use crate::http::head::Head;
@@ -39,10 +40,16 @@ pub struct Exchange {
     /// Bytes written that the log and the scoreboard know of. Like mod_logio's counter it belongs to the connection: all bytes of
     /// a common write, and of an interim response, are said of the answer that is logged after they went out.
     accounted: u64,
-    /// An answer waits for a common write and is not yet counted.
-    uncounted: bool,
     /// Log lines of answers whose bytes still wait for a common write.
     pub(super) log: Vec<u8>,
+    /// The answers that these are of.
+    due: Vec<Due>,
+    /// A handler was asked for the answer in hand.
+    pub(super) handled: bool,
+    /// The head was refused: there is nothing that could be handled.
+    pub(super) refused: bool,
+    /// The time that the handler took is counted already.
+    timed: bool,
     pub(super) started: Option<Instant>,
     /// When the request line was read, microseconds since the epoch: the log's time of the request.
     pub(super) asked_us: Option<i64>,
@@ -56,6 +63,15 @@ pub(super) struct Answered {
     /// Bytes written or owed before this response.
     pub(super) output_before: u64,
     pub(super) keeps: bool,
+}
+
+/// An answer that is to be logged and counted.
+#[derive(Debug, Clone, Copy)]
+struct Due {
+    /// Where its line ends in the pending ones.
+    line_end: usize,
+    /// Bytes on the wire, the request's and its own: what Apache's mod_logio lets the scoreboard count.
+    bytes: u64,
 }
 
 impl Exchange {
@@ -83,6 +99,9 @@ impl Exchange {
         self.counted = 0;
         self.started = None;
         self.asked_us = None;
+        self.handled = false;
+        self.refused = false;
+        self.timed = false;
         self.head.reset();
     }
 
@@ -107,28 +126,35 @@ impl Exchange {
         }
     }
 
-    /// Counts the answer in hand and formats its log line, if the server keeps a log. `owed` is given for an answer
-    /// that waits for a common write; otherwise what was really written counts.
+    /// The handler is done with the answer in hand, which may be `written` as well: its time counts.
+    pub(super) fn end_handler(&mut self, cx: &ThreadContext<'_>, written: bool) {
+        if self.handled {
+            cx.report_end(!self.timed, written);
+            self.timed = true;
+        }
+    }
+
+    /// Formats the log line of the answer in hand, if the server keeps a log, and notes that it is to be counted. `owed` is given
+    /// for an answer that waits for a common write; otherwise what was really written counts.
     pub(super) fn format_log(&mut self, cx: &ThreadContext<'_>, peer: &Peer, owed: Option<u64>) {
         let Some(answered) = self.answered.take() else { return };
-        if std::mem::replace(&mut self.uncounted, owed.is_some()) {
-            cx.slot.count_request(0);
-        }
         let (sent, own) = match owed {
             Some(owed) => (0, owed),
-            None => {
-                let sent = self.account();
-                cx.slot.count_request(sent);
-                (sent, self.output.total().saturating_sub(answered.output_before))
-            }
+            None => (self.account(), self.output.total().saturating_sub(answered.output_before)),
         };
         self.format_line(cx, peer, &answered, sent, own.saturating_sub(answered.header_bytes));
+        self.due.push(Due { line_end: self.log.len(), bytes: self.received() + sent });
     }
 
     /// Bytes written since the last time.
     fn account(&mut self) -> u64 {
         let total = self.output.total();
         total - std::mem::replace(&mut self.accounted, total)
+    }
+
+    /// Bytes of the request in hand.
+    fn received(&self) -> u64 {
+        self.request_end.max(self.head_end).saturating_sub(self.at) as u64
     }
 
     /// The line of a client that began no request in time: a 408 of which nothing was sent, and which is not counted
@@ -158,7 +184,7 @@ impl Exchange {
                 status: answered.status,
                 sent,
                 sent_body,
-                received: (self.request_end.max(self.head_end).saturating_sub(self.at)) as u64,
+                received: self.received(),
                 now_us: self.asked_us.unwrap_or_else(|| cx.clock.now_us()),
                 took_us: self.started.map_or(0, elapsed_us),
                 keeps: answered.keeps,
@@ -167,24 +193,42 @@ impl Exchange {
         );
     }
 
-    /// Writes the pending log lines; the requests in them are done.
+    /// Writes the pending log lines and counts their requests; the answer in hand, if there is one, is done.
     pub(super) fn write_log(&mut self, cx: &ThreadContext<'_>, peer: &Peer) {
+        let answered = self.answered.is_some();
         self.format_log(cx, peer, None);
-        if std::mem::take(&mut self.uncounted) {
-            cx.slot.count_request(self.account());
+        if !answered && !self.due.is_empty() {
+            let sent = self.account();
+            self.due.last_mut().expect("not empty").bytes += sent;
         }
         self.write_lines(cx);
+        if answered {
+            self.end_handler(cx, true);
+        }
     }
 
-    /// Writes the log lines there are, while a request is in progress: what was written is said of its answer.
+    /// Writes the log lines there are and counts their requests: for each `write` and `times`, in this order (mpm-semantics 8).
     pub(super) fn write_lines(&mut self, cx: &ThreadContext<'_>) {
-        if !self.log.is_empty() {
-            if let Some(log) = &cx.server.access_log {
-                // One call per line, as Apache makes, also where answers had a common write.
-                self.log.split_inclusive(|&b| b == b'\n').for_each(|line| log.write(line));
+        let together = cx.server.config.knobs.log_lines == LogLines::Together;
+        let mut written = 0;
+        for (index, due) in self.due.iter().enumerate() {
+            let end = if together && index == 0 { self.log.len() } else { due.line_end };
+            if let Some(log) = &cx.server.access_log
+                && end > written
+            {
+                log.write(&self.log[written..end]);
+                written = end;
             }
-            self.log.clear();
+            cx.report_answered(due.bytes);
         }
+        // A client that asked nothing has a line and no request to count.
+        if let Some(log) = &cx.server.access_log
+            && self.log.len() > written
+        {
+            log.write(&self.log[written..]);
+        }
+        self.due.clear();
+        self.log.clear();
     }
 
     /// Ready for another connection. A buffer that grew past the ordinary size is freed, so that one large request head
@@ -199,9 +243,9 @@ impl Exchange {
         self.response = None;
         self.drained = false;
         self.accounted = 0;
-        self.uncounted = false;
         self.output.recycle();
         self.answered = None;
         self.log.clear();
+        self.due.clear();
     }
 }

@@ -151,7 +151,7 @@ impl Connection {
 
     /// Fresh: makes the socket non-blocking, learns its local address if need be.
     fn start(&mut self, cx: &mut ThreadContext<'_>) -> Flow {
-        cx.slot.set(Status::Read);
+        cx.report_connection(&self.peer, self.kept);
         if !self.local_known {
             match sys::local_address(self.fd()) {
                 Ok(address) => self.peer.local = address,
@@ -179,14 +179,14 @@ impl Connection {
             return Flow::Go(Phase::Send { then: AfterSend::Retire });
         }
         if exchange.has_input() {
-            cx.slot.set(Status::Read);
+            cx.report_next(&self.peer, self.kept);
             return Flow::Go(Phase::ReadRequest);
         }
         if !probed {
             match read::look(self.socket.as_ref(), exchange, cx) {
                 read::Filled::Some => {
                     exchange.finish_request();
-                    cx.slot.set(Status::Read);
+                    cx.report_next(&self.peer, self.kept);
                     return Flow::Go(Phase::ReadRequest);
                 }
                 read::Filled::Nothing => {}
@@ -202,7 +202,7 @@ impl Connection {
 
     /// KeepAlive, ready: the next request begins (or the client has left, which its first read will say).
     fn resume(&mut self, cx: &mut ThreadContext<'_>) -> Flow {
-        cx.slot.set(Status::Read);
+        cx.report_next(&self.peer, self.kept);
         Flow::Go(Phase::ReadRequest)
     }
 

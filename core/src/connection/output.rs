@@ -114,6 +114,11 @@ impl Output {
         self.next = 0;
     }
 
+    /// Closes the file that was sent. Not part of [`Output::write`]: Apache closes it after the request is logged.
+    pub(super) fn close_file(&mut self) {
+        self.file = None;
+    }
+
     /// Counts an answer that waits, and says how many do.
     pub(super) fn defer(&mut self) -> u32 {
         self.deferred += 1;
@@ -162,11 +167,6 @@ impl Output {
         self.sent = 0;
         self.deferred = 0;
         Ok(Progress::Done)
-    }
-
-    /// Closes the file that was sent. Apache does that behind the log line.
-    pub(super) fn close_file(&mut self) {
-        self.file = None;
     }
 
     /// Takes the next piece in hand.

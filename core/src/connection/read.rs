@@ -169,10 +169,12 @@ impl Connection {
 
     /// A complete head: choose the response, then see to the body.
     fn handle(&mut self, cx: &mut ThreadContext<'_>) -> Flow {
-        cx.slot.set(Status::Write);
         cx.clock.tick();
         let exchange = self.exchange.as_deref_mut().expect("holds the head");
         exchange.asked_us.get_or_insert(cx.clock.now_us());
+        exchange.handled = true;
+        cx.report_request(Status::Write, exchange.head.line.of(exchange.head_bytes()), &self.peer, self.kept);
+        cx.report_begin();
         let response = request::handle(cx, &exchange.head, exchange.head_bytes(), &self.peer);
         let framing = exchange.head.body;
         // A body is read before the answer, so that the next request can be found behind it, and because Apache's handler
@@ -261,9 +263,14 @@ impl Connection {
 
     /// Answers with an error and closes.
     fn refuse(&mut self, cx: &mut ThreadContext<'_>, mut refusal: Refusal) -> Flow {
-        cx.slot.set(Status::Write);
         cx.clock.tick();
         let exchange = self.exchange.as_deref_mut().expect("holds what was read");
+        if !exchange.handled {
+            // No handler was asked: Apache answers and logs at once.
+            exchange.refused = true;
+            let line = exchange.head.line.of(exchange.head_bytes());
+            cx.report_request(Status::Log, line, &self.peer, self.kept);
+        }
         refusal.instead_of =
             exchange.response.take().filter(|chosen| chosen.early).map(|chosen| chosen.status);
         let response = request::refuse(cx, &exchange.head, exchange.head_bytes(), refusal);

@@ -116,6 +116,7 @@ impl Connection {
         };
         if more && waits {
             exchange.format_log(cx, &self.peer, Some(emitted));
+            exchange.end_handler(cx, true);
             return Flow::Go(Phase::NextRequest { probed: true });
         }
         Flow::Go(Phase::Send { then: AfterSend::Next { probed: !more } })
@@ -144,6 +145,9 @@ impl Connection {
             }
             Ok(Progress::Blocked { in_handler, .. }) => {
                 let state = if in_handler { ConnState::Output } else { ConnState::WriteCompletion };
+                if !in_handler {
+                    exchange.end_handler(cx, false);
+                }
                 return self.wait(state, Interest::Write, cx.server.config.timeout);
             }
             Err(errno) if is_gone(errno) => return Flow::Close(CloseReason::Client),

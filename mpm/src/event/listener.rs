@@ -231,6 +231,7 @@ impl Listening<'_, '_, '_> {
         self.closed = true;
         process.dying.store(true, SeqCst);
         self.row().set_quiescing();
+        self.row().set_not_accepting(true);
         for thread in 0..process.child.threads() {
             process.child.slot(thread).set(Status::Graceful);
         }

@@ -169,7 +169,10 @@ fn worker(crew: &Crew<'_, '_>, post: &dyn Post, thread: usize) {
     post.work(thread);
     crew.workers.lock()[thread] = None;
     let leaving = crew.child.leaving.stopping();
-    crew.child.slot(thread).set(if leaving { Status::Dead } else { Status::Graceful });
+    if leaving {
+        slot.end_process(mpmlab_core::sys::now_us());
+    }
+    slot.set(if leaving { Status::Dead } else { Status::Graceful });
     crew.ended();
 }
 

@@ -8,6 +8,7 @@
 //! | `parent` | the once-a-second loop |
 //! | `spare` | how many children to start or to retire: pure |
 //! | `scoreboard` | what every process may read about every other |
+//! | `monitor` | the same as a plain value, for the status page |
 //! | `fork` | a child that can only leave by `_exit` |
 //! | `signals` | handlers, masks, and waits that no signal can slip past |
 //! | `pod` | the pipe of death |
@@ -27,6 +28,7 @@ pub mod errorlog;
 pub mod fd;
 pub mod fork;
 pub mod listen;
+pub mod monitor;
 pub mod mutex;
 pub mod orders;
 pub mod parent;

@@ -9,6 +9,7 @@ mod restart;
 use super::errorlog::ErrorLog;
 use super::fork;
 use super::listen::{Buckets, ListenError, Listener, open_all};
+use super::monitor;
 use super::mutex::AcceptMutex;
 use super::pod::{Order, Pod};
 use super::privileges::{self, Account, AccountError};
@@ -396,7 +397,14 @@ impl Parent {
             return ExitReason::Fatal;
         }
         fork::die_with(parent);
+        let monitor = monitor::View {
+            board: &self.board,
+            card: self.mpm.card(),
+            limits: &self.setup.limits,
+            generation: self.generation,
+        };
         let reason = self.mpm.child(&Child {
+            monitor: &monitor,
             server: &self.setup.server,
             limits: &self.setup.limits,
             board: &self.board,
