@@ -1,7 +1,7 @@
 //! The letters of the scoreboard, each in the state that it stands for (mpm-semantics 9.2).
 
 use super::pool::{four, one};
-use crate::conformance::{Bench, Seen, Vector};
+use crate::conformance::{Bench, Seen, Trouble, Vector};
 use nix::sys::signal::Signal;
 
 pub(super) const VECTORS: &[Vector] = &[
@@ -82,7 +82,10 @@ fn of_a_graceful_restart(bench: &mut Bench) -> Seen {
     let old = bench.children();
     bench.restart(Signal::SIGUSR1)?;
     bench.wait("there is a new child", || bench.children().difference(&old).next().copied())?;
-    let mut letters: Vec<char> = bench.settled()?.chars().collect();
+    // New children and threads come one after another.
+    let states = bench.letters_until(|letters| letters.len() >= 4 && !letters.contains('S'))?;
+    let (last, _) = states.last().ok_or(Trouble::failed("no letters"))?;
+    let mut letters: Vec<char> = last.chars().collect();
     letters.sort_unstable();
     Ok(letters.into_iter().collect())
 }
