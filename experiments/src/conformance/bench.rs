@@ -292,3 +292,21 @@ pub fn span(time: Duration, range: Range<u32>) -> String {
 pub fn says(truth: bool, text: &str) -> String {
     if truth { text.to_owned() } else { format!("not {text}") }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instants_are_no_states_and_do_not_end_one() {
+        let mut states = Vec::new();
+        for (letters, millis) in
+            [("R", 5), ("K", 1500), ("_", 20), ("K", 700), ("C", 2010), ("W", 3), ("_", 500)]
+        {
+            keep(&mut states, letters.to_owned(), Duration::from_millis(millis));
+        }
+        assert_eq!(story(&states, 2..5), "K for 2-5 s, C for 2-5 s, _");
+        assert_eq!(story(&states, 3..5), "K for 2.22 s, C for 2.01 s, _");
+        assert_eq!(story(&states[2..], 3..5), "_");
+    }
+}

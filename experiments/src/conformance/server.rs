@@ -53,6 +53,11 @@ pub const BASE: &[&str] = &[
     "KeepAliveTimeout 5",
     "MaxKeepAliveRequests 100",
     "LogLevel info",
+    "<IfModule mod_status.c>",
+    "<Location \"/server-status\">",
+    "SetHandler server-status",
+    "</Location>",
+    "</IfModule>",
 ];
 
 /// A server that runs, in a directory of its own. Dropping it kills what is left of it.
@@ -216,7 +221,6 @@ fn preamble(directory: &Path, model: &str, vector: &Vector) -> Result<String, Tr
     let types = Path::new("/etc/mime.types");
     let types = if types.is_file() { types } else { Path::new("/dev/null") };
     writeln!(text, "TypesConfig {}", types.display()).expect("writing to a String cannot fail");
-    text.push_str("<Location \"/server-status\">\n  SetHandler server-status\n</Location>\n");
     text.push_str("<Directory />\n  AllowOverride None\n  Require all granted\n</Directory>\n");
     Ok(text)
 }

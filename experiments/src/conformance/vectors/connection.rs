@@ -1,20 +1,10 @@
 //! Kept connections: when one is kept, what is said about it, who holds it meanwhile, how it ends (mpm-semantics 2, 3.3, 4.2).
 
+use super::pool::{four, one};
 use crate::conformance::bench::{self, span};
 use crate::conformance::client::{Answer, Reply};
 use crate::conformance::{Bench, EVERY, Seen, Trouble, Vector};
 use std::time::{Duration, Instant};
-
-/// A pool of four workers in one process, or of four processes.
-pub(super) const FOUR: &[&str] = &[
-    "MaxRequestWorkers 4",
-    "prefork: StartServers 4",
-    "prefork: MinSpareServers 1",
-    "prefork: MaxSpareServers 4",
-    "worker event: StartServers 1",
-    "worker event: ThreadsPerChild 4",
-    "worker event: MinSpareThreads 1",
-];
 
 pub(super) const VECTORS: &[Vector] = &[
     Vector {
@@ -88,7 +78,7 @@ pub(super) const VECTORS: &[Vector] = &[
         id: "keep-alive-starves-a-new-client",
         says: "an idle kept connection holds its worker for KeepAliveTimeout and 2 s of lingering; under event it holds none",
         source: "mpm-semantics 3.3, 7.1, V11",
-        setup: FOUR,
+        setup: four![],
         knobs: &[],
         expect: &[
             ("prefork worker", "KKKK; a fifth client is answered after 6-9 s"),
@@ -101,7 +91,7 @@ pub(super) const VECTORS: &[Vector] = &[
         id: "idle-connection-on-the-scoreboard",
         says: "the worker of an idle connection shows K for KeepAliveTimeout, then C for 2 s; under event it is free all the time",
         source: "mpm-semantics 8 F, 9.2, V11",
-        setup: &["MaxRequestWorkers 1", "worker event: ThreadsPerChild 1", "KeepAliveTimeout 2"],
+        setup: one!["KeepAliveTimeout 2"],
         knobs: &[],
         expect: &[("prefork worker", "K for 1-5 s, C for 1-5 s, _; closed"), ("event", "_; closed")],
         differs: None,
@@ -111,7 +101,7 @@ pub(super) const VECTORS: &[Vector] = &[
         id: "idle-client-leaves",
         says: "a client that closes its idle connection frees the worker at once",
         source: "mpm-semantics 8 E",
-        setup: &["MaxRequestWorkers 1", "worker event: ThreadsPerChild 1", "KeepAliveTimeout 20"],
+        setup: one!["KeepAliveTimeout 20"],
         knobs: &[],
         expect: &[("prefork worker", "K, and _ after 0-2 s"), ("event", "_, and _ after 0-2 s")],
         differs: None,
@@ -131,7 +121,7 @@ pub(super) const VECTORS: &[Vector] = &[
         id: "one-kept-connection-counts",
         says: "the slot counts the requests of its connection",
         source: "mpm-semantics 9.1",
-        setup: &["MaxRequestWorkers 1"],
+        setup: one![],
         knobs: &[],
         expect: &[("prefork", "3 on the connection, 4 by the child")],
         differs: None,

@@ -1,17 +1,15 @@
 //! The letters of the scoreboard, each in the state that it stands for (mpm-semantics 9.2).
 
-use crate::conformance::{Bench, Seen, Vector};
+use super::pool::{four, one};
+use crate::conformance::{Bench, Seen, Trouble, Vector};
 use nix::sys::signal::Signal;
-
-/// One worker.
-const ONE: &[&str] = &["MaxRequestWorkers 1", "worker event: ThreadsPerChild 1"];
 
 pub(super) const VECTORS: &[Vector] = &[
     Vector {
         id: "letters-of-a-connection",
         says: "R while a first header is read, K until a later one is there, W while a handler runs, C while lingering; event's idle and lingering connections have no worker",
         source: "mpm-semantics 4.2, 9.2",
-        setup: ONE,
+        setup: one![],
         knobs: &[],
         expect: &[
             (
@@ -46,7 +44,7 @@ pub(super) const VECTORS: &[Vector] = &[
         id: "letters-of-a-graceful-restart",
         says: "who still works for the old generation is G in prefork and event, and keeps W in worker, whose new threads share the row",
         source: "mpm-semantics 6, 9.2",
-        setup: super::connection::FOUR,
+        setup: four![],
         knobs: &[],
         expect: &[("prefork", "G___"), ("worker", "W___"), ("event", "G____")],
         differs: None,
@@ -84,7 +82,10 @@ fn of_a_graceful_restart(bench: &mut Bench) -> Seen {
     let old = bench.children();
     bench.restart(Signal::SIGUSR1)?;
     bench.wait("there is a new child", || bench.children().difference(&old).next().copied())?;
-    let mut letters: Vec<char> = bench.settled()?.chars().collect();
+    // New children and threads come one after another.
+    let states = bench.letters_until(|letters| letters.len() >= 4 && !letters.contains('S'))?;
+    let (last, _) = states.last().ok_or(Trouble::failed("no letters"))?;
+    let mut letters: Vec<char> = last.chars().collect();
     letters.sort_unstable();
     Ok(letters.into_iter().collect())
 }

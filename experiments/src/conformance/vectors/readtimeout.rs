@@ -1,5 +1,6 @@
 //! RequestReadTimeout: mod_reqtimeout's bounds on slow requests (mpm-semantics 7.7, 11).
 
+use super::pool::one;
 use crate::conformance::bench::{self, span};
 use crate::conformance::client::Reply;
 use crate::conformance::{APACHES, Bench, EVERY, Seen, Vector};
@@ -60,7 +61,7 @@ pub(super) const VECTORS: &[Vector] = &[
         id: "read-timeout-on-the-scoreboard",
         says: "a worker whose client was told 408 shows L while it lingers, as the log is written when the answer is flushed",
         source: "mpm-semantics 9.2",
-        setup: &["RequestReadTimeout header=2", "MaxRequestWorkers 1", "worker event: ThreadsPerChild 1"],
+        setup: one!["RequestReadTimeout header=2"],
         knobs: &[],
         expect: &[("prefork worker", "R for 1-5 s, L for 1-5 s, _"), ("event", "R for 1-5 s, _")],
         differs: None,
@@ -70,11 +71,7 @@ pub(super) const VECTORS: &[Vector] = &[
         id: "read-timeout-frees-workers",
         says: "with it a slow header holds a worker for seconds only",
         source: "mpm-semantics 7.7",
-        setup: &[
-            "RequestReadTimeout header=2-4,MinRate=500",
-            "MaxRequestWorkers 1",
-            "worker event: ThreadsPerChild 1",
-        ],
+        setup: one!["RequestReadTimeout header=2-4,MinRate=500"],
         knobs: &[],
         expect: &[(APACHES, "answered after 1-8 s")],
         differs: None,

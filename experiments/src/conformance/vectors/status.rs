@@ -1,6 +1,8 @@
 //! What `/server-status?auto` says (mpm-semantics 9.4).
 
-use super::connection::FOUR;
+use super::pool::four;
+use crate::conformance::bench::says;
+use crate::conformance::board::Worker;
 use crate::conformance::{APACHES, Bench, Seen, Trouble, Vector};
 use nix::sys::signal::Signal;
 
@@ -70,20 +72,11 @@ pub(super) const VECTORS: &[Vector] = &[
         source: "mpm-semantics 9.4",
         setup: &[],
         knobs: &[],
-        expect: &[
-            (
-                "prefork",
-                "text/plain; charset=ISO-8859-1; ServerMPM prefork; CurrentTime Weekday, 00-Mon-0000 00:00:00 Zone; Load1 0.00",
-            ),
-            (
-                "worker",
-                "text/plain; charset=ISO-8859-1; ServerMPM worker; CurrentTime Weekday, 00-Mon-0000 00:00:00 Zone; Load1 0.00",
-            ),
-            (
-                "event",
-                "text/plain; charset=ISO-8859-1; ServerMPM event; CurrentTime Weekday, 00-Mon-0000 00:00:00 Zone; Load1 0.00",
-            ),
-        ],
+        expect: &[(
+            APACHES,
+            "text/plain; charset=ISO-8859-1; ServerMPM: the model's name; CurrentTime: w, 00-w-0000 00:00:00 w; \
+             RestartTime: w, 00-w-0000 00:00:00 w; Load1: 0.00; BusyWorkers: 0",
+        )],
         differs: None,
         run: forms,
     },
@@ -91,7 +84,7 @@ pub(super) const VECTORS: &[Vector] = &[
         id: "status-counts-its-own-worker",
         says: "the worker that answers the status request is a busy one",
         source: "mpm-semantics 9.4",
-        setup: FOUR,
+        setup: four![],
         knobs: &[],
         expect: &[(APACHES, "idle: busy 1, graceful 0, idle 3; two held: busy 3, graceful 0, idle 1")],
         differs: None,
@@ -101,7 +94,7 @@ pub(super) const VECTORS: &[Vector] = &[
         id: "status-counts-requests",
         says: "Total Accesses counts finished requests, not connections, and not itself",
         source: "mpm-semantics 9.4",
-        setup: FOUR,
+        setup: four![],
         knobs: &[],
         expect: &[(APACHES, "6 accesses of 2 connections, 7 after asking")],
         differs: None,
@@ -138,7 +131,7 @@ pub(super) const VECTORS: &[Vector] = &[
         id: "status-generations",
         says: "every restart begins a generation; the configuration's count begins with 1, the model's with 0",
         source: "mpm-semantics 6, 9.4",
-        setup: FOUR,
+        setup: four![],
         knobs: &[],
         expect: &[(APACHES, "1/0, after USR1 2/1, after HUP 3/2")],
         differs: None,
@@ -148,7 +141,7 @@ pub(super) const VECTORS: &[Vector] = &[
         id: "status-over-restarts",
         says: "accesses survive a graceful restart and are reset by a hard one",
         source: "mpm-semantics 6, 9.4",
-        setup: FOUR,
+        setup: four![],
         knobs: &[],
         expect: &[(APACHES, "5, after USR1 5, after HUP 0")],
         differs: None,
@@ -158,7 +151,7 @@ pub(super) const VECTORS: &[Vector] = &[
         id: "status-stopping-processes",
         says: "event tells processes that wait for their last connections apart, and leaves their workers out",
         source: "mpm-semantics 9.4",
-        setup: FOUR,
+        setup: four![],
         knobs: &[],
         expect: &[("event", "processes 2, stopping 1, busy 1, idle 3")],
         differs: None,
@@ -202,31 +195,26 @@ fn plain_keys(bench: &mut Bench) -> Seen {
 fn forms(bench: &mut Bench) -> Seen {
     let answer = bench.get(STATUS)?;
     let page = answer.text();
-    // The words and numbers of the day are not the point.
-    let time = value(&page, "CurrentTime");
-    let mut words = time.split(' ').map(|word| {
-        word.split('-')
-            .map(|part| match part {
-                _ if part.ends_with("day,") => "Weekday,".to_owned(),
-                _ if part.len() == 3 && part.chars().all(char::is_alphabetic) && word.contains('-') => {
-                    "Mon".to_owned()
-                }
-                _ if part.chars().all(char::is_alphabetic) => "Zone".to_owned(),
-                _ => part.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect(),
-            })
-            .collect::<Vec<_>>()
-            .join("-")
-    });
-    let time = words.by_ref().collect::<Vec<_>>().join(" ");
-    let load = value(&page, "Load1");
-    let load = load
-        .split_once('.')
-        .map_or("without a point", |(_, digits)| if digits.len() == 2 { "0.00" } else { "other" });
-    Ok(format!(
-        "{}; ServerMPM {}; CurrentTime {time}; Load1 {load}",
-        answer.field("Content-Type").unwrap_or("missing"),
-        value(&page, "ServerMPM")
-    ))
+    let kind = answer.field("Content-Type").unwrap_or("no type");
+    let model = says(value(&page, "ServerMPM") == bench.model, "the model's name");
+    let forms: Vec<_> = ["CurrentTime", "RestartTime", "Load1", "BusyWorkers"]
+        .map(|key| format!("{key}: {}", form(&value(&page, key))))
+        .into();
+    Ok(format!("{kind}; ServerMPM: {model}; {}", forms.join("; ")))
+}
+
+/// A text's form: words and numbers of the day are not the point.
+fn form(text: &str) -> String {
+    let mut form = String::new();
+    for c in text.chars() {
+        match c {
+            '0'..='9' => form.push('0'),
+            _ if !c.is_alphabetic() => form.push(c),
+            _ if !form.ends_with('w') => form.push('w'),
+            _ => {}
+        }
+    }
+    form
 }
 
 fn busy(bench: &mut Bench) -> Seen {
@@ -310,7 +298,7 @@ fn stopping(bench: &mut Bench) -> Seen {
     bench.restart(Signal::SIGUSR1)?;
     bench.wait("a process of the new generation is ready", || {
         let board = bench.board().ok()?;
-        let idle = |worker: &&crate::conformance::board::Worker| worker.letter == '_';
+        let idle = |worker: &&Worker| worker.letter == '_';
         let mut young = board.present().filter(|process| process.generation == 1 && !process.quiescing);
         (young.next()?.workers.iter().filter(idle).count() == 4).then_some(())
     })?;

@@ -1,5 +1,6 @@
 //! Timeout: clients that are slow, and the workers they hold (mpm-semantics 2, 4.2, 7.7, 7.8).
 
+use super::pool::one;
 use crate::conformance::bench::{self, span};
 use crate::conformance::client::Reply;
 use crate::conformance::{APACHES, Bench, EVERY, Seen, Vector};
@@ -11,7 +12,7 @@ pub(super) const VECTORS: &[Vector] = &[
         id: "slow-header-holds-a-worker",
         says: "half a header holds a worker until Timeout, under event too; prefork and worker linger 2 s more",
         source: "mpm-semantics 4.2, 7.7",
-        setup: &["Timeout 4", "MaxRequestWorkers 1", "worker event: ThreadsPerChild 1"],
+        setup: one!["Timeout 4"],
         knobs: &[],
         expect: &[
             ("prefork worker", "R; another client is answered after 6-9 s"),
@@ -47,12 +48,7 @@ pub(super) const VECTORS: &[Vector] = &[
         id: "silent-client-is-not-told",
         says: "a client that sends nothing at all holds a worker until Timeout and gets nothing; the log has a bare 408",
         source: "mpm-semantics 1.4, 7.8",
-        setup: &[
-            "AcceptFilter http none",
-            "Timeout 2",
-            "MaxRequestWorkers 1",
-            "worker event: ThreadsPerChild 1",
-        ],
+        setup: one!["AcceptFilter http none", "Timeout 2"],
         knobs: &[],
         expect: &[(APACHES, "R, closed after 1-4 s; logged - 408")],
         differs: None,
@@ -62,7 +58,7 @@ pub(super) const VECTORS: &[Vector] = &[
         id: "slow-body-ends-after-timeout",
         says: "a body that does not come holds a worker in W until Timeout",
         source: "mpm-semantics 7, 9.2",
-        setup: &["Timeout 2", "MaxRequestWorkers 1", "worker event: ThreadsPerChild 1"],
+        setup: one!["Timeout 2"],
         knobs: &[],
         expect: &[(APACHES, "W; 408 after 1-4 s")],
         differs: None,
