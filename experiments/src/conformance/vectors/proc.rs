@@ -1,6 +1,7 @@
 //! What `/proc` says of a server's sockets.
 
 use crate::conformance::Bench;
+use crate::probe::tree;
 use std::fs;
 use std::net::SocketAddr;
 
@@ -19,9 +20,11 @@ pub(super) fn sockets(pid: i32) -> Vec<u64> {
     found.into_iter().map(|(_, inode)| inode).collect()
 }
 
-/// How many sockets the children have together.
+/// How many sockets the server's processes have together, without the parent's: fork's connections are its grandchildren's.
 pub(super) fn of_children(bench: &Bench) -> usize {
-    bench.children().into_iter().map(|child| sockets(child).len()).sum()
+    let processes = tree::descendants(bench.parent()).unwrap_or_default();
+    let served = processes.iter().filter(|process| process.pid != bench.parent());
+    served.map(|process| sockets(process.pid).len()).sum()
 }
 
 /// The inodes of the sockets that listen at an IPv4 address (proc(5), `/proc/net/tcp`; state 0A is LISTEN).
