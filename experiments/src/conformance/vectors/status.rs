@@ -75,7 +75,7 @@ pub(super) const VECTORS: &[Vector] = &[
         expect: &[(
             APACHES,
             "text/plain; charset=ISO-8859-1; ServerMPM: the model's name; CurrentTime: w, 00-w-0000 00:00:00 w; \
-             RestartTime: w, 00-w-0000 00:00:00 w; Load1: 0.00; BusyWorkers: 0",
+             RestartTime: w, 00-w-0000 00:00:00 w; Load1: 0.00",
         )],
         differs: None,
         run: forms,
@@ -197,16 +197,17 @@ fn forms(bench: &mut Bench) -> Seen {
     let page = answer.text();
     let kind = answer.field("Content-Type").unwrap_or("no type");
     let model = says(value(&page, "ServerMPM") == bench.model, "the model's name");
-    let forms: Vec<_> = ["CurrentTime", "RestartTime", "Load1", "BusyWorkers"]
+    let forms: Vec<_> = ["CurrentTime", "RestartTime", "Load1"]
         .map(|key| format!("{key}: {}", form(&value(&page, key))))
         .into();
     Ok(format!("{kind}; ServerMPM: {model}; {}", forms.join("; ")))
 }
 
-/// A text's form: words and numbers of the day are not the point.
+/// A text's form: words and numbers of the day are not the point, nor how many digits a number in front has.
 fn form(text: &str) -> String {
-    let mut form = String::new();
-    for c in text.chars() {
+    let number = text.trim_start_matches(|c: char| c.is_ascii_digit());
+    let mut form = String::from(if number == text { "" } else { "0" });
+    for c in number.chars() {
         match c {
             '0'..='9' => form.push('0'),
             _ if !c.is_alphabetic() => form.push(c),
