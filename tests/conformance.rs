@@ -69,7 +69,8 @@ fn the_guide_lists_the_vectors_as_they_are() {
 fn every_vector_that_the_guide_names_exists() {
     let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/guide");
     let text = std::fs::read_to_string(guide.join("models.md")).unwrap();
-    let named: Vec<&str> = text.split("vectors.md#").skip(1).filter_map(|rest| rest.split(')').next()).collect();
+    let named: Vec<&str> =
+        text.split("vectors.md#").skip(1).filter_map(|rest| rest.split(')').next()).collect();
     assert!(named.len() >= 30, "{named:?}");
     for id in named {
         assert!(conformance::all().any(|vector| vector.id == id), "{id}");

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::analysis::Analysis;
-use super::summary::{Summary, TargetLine, ratio_text};
+use super::summary::{CUT_OFF, Summary, TargetLine, ratio_text};
 use super::words::{self, listed};
 use crate::stats::ratio::{Ratio, Verdict};
 
@@ -200,6 +200,14 @@ fn trouble(analysis: &Analysis<'_>, summary: &Summary) -> String {
             "; {} requests failed{of} ({}).",
             words::thousands(errors),
             causes.join(", ")
+        ));
+    }
+    let cut_off: f64 = rounds.iter().filter_map(|round| round.metric(CUT_OFF)).sum();
+    if cut_off > 0.0 {
+        text.push_str(&format!(
+            " {} times a server closed a kept connection when a request was on its way (cut off): HTTP permits that, and lets the \
+             client ask again.",
+            words::thousands(cut_off)
         ));
     }
     text

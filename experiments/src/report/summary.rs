@@ -51,7 +51,13 @@ pub struct TargetLine {
     pub threads: Option<f64>,
     /// Failed requests, all rounds of this cell, valid or not.
     pub errors: u64,
+    /// Kept connections that the server closed when a request was on its way, likewise.
+    pub cut_off: u64,
 }
+
+/// The metric of kept connections that were closed before an answer began. No error by HTTP, which lets a client ask again; but
+/// somebody waited for that answer.
+pub(super) const CUT_OFF: &str = "closed_idle";
 
 /// Makes the summary of a run.
 pub fn summarize(analysis: &Analysis<'_>) -> Summary {
@@ -77,6 +83,7 @@ pub fn summarize(analysis: &Analysis<'_>) -> Summary {
             processes: middle("processes"),
             threads: middle("threads"),
             errors: rounds.iter().filter_map(|round| round.metric("errors")).sum::<f64>() as u64,
+            cut_off: rounds.iter().filter_map(|round| round.metric(CUT_OFF)).sum::<f64>() as u64,
         }
     };
     let plan = &run.plan;
@@ -121,9 +128,12 @@ pub fn overview(summary: &Summary) -> (Vec<String>, Vec<Vec<String>>) {
     if let Some(heading) = ratio_heading {
         headings.extend([heading, "difference".to_owned()]);
     }
-    headings.extend(
-        ["p50 ms", "p99 ms", "CPU µs/req", "PSS MiB", "procs/threads", "errors", "rounds"].map(str::to_owned),
-    );
+    headings
+        .extend(["p50 ms", "p99 ms", "CPU µs/req", "PSS MiB", "procs/threads", "errors"].map(str::to_owned));
+    // Rare enough not to take a column from those who have none.
+    let any_cut_off = summary.targets.iter().any(|line| line.cut_off > 0);
+    headings.extend(any_cut_off.then(|| "cut off".to_owned()));
+    headings.push("rounds".to_owned());
     let scaled =
         |value: Option<f64>, scale: f64| value.map_or("–".into(), |value| words::number(value * scale));
     let whole = |value: Option<f64>| value.map_or("–".into(), words::thousands);
@@ -146,12 +156,13 @@ pub fn overview(summary: &Summary) -> (Vec<String>, Vec<Vec<String>>) {
                 (processes, threads) => format!("{}/{}", whole(processes), whole(threads)),
             },
             words::thousands(line.errors as f64),
-            if line.valid == line.rounds {
-                line.rounds.to_string()
-            } else {
-                format!("{} of {} valid", line.valid, line.rounds)
-            },
         ]);
+        row.extend(any_cut_off.then(|| words::thousands(line.cut_off as f64)));
+        row.push(if line.valid == line.rounds {
+            line.rounds.to_string()
+        } else {
+            format!("{} of {} valid", line.valid, line.rounds)
+        });
         row
     });
     (headings, rows.collect())
