@@ -209,15 +209,26 @@ impl Process<'_, '_> {
                 wake = Wake::Evicted;
                 continue;
             }
-            if wait.state == ConnState::Linger && !held.lingers {
-                held.lingers = true;
-                self.lingering.fetch_add(1, SeqCst);
+            if wait.state == ConnState::Linger {
+                self.count_lingering(&mut held);
             }
             match self.lot.park(held, wait) {
                 Ok(()) => self.publish_if_always(),
                 Err(held) => self.gone(held),
             }
             return;
+        }
+    }
+
+    /// The listener wants a connection closed; a worker will do it. From here on it counts as lingering.
+    fn defer(&self, mut held: Held, wake: Wake) {
+        self.count_lingering(&mut held);
+        self.deferred.push(held, wake);
+    }
+
+    fn count_lingering(&self, held: &mut Held) {
+        if !std::mem::replace(&mut held.lingers, true) {
+            self.lingering.fetch_add(1, SeqCst);
         }
     }
 
@@ -240,7 +251,7 @@ impl Process<'_, '_> {
         let row = self.child.board.process(self.child.row);
         row.connections.store(self.connections.load(SeqCst) as u32, Relaxed);
         row.write_completion.store(self.lot.count(ConnState::WriteCompletion) as u32, Relaxed);
-        row.lingering_close.store(self.lot.count(ConnState::Linger) as u32, Relaxed);
+        row.lingering_close.store(self.lingering.load(SeqCst) as u32, Relaxed);
         row.keep_alive.store(self.lot.count(ConnState::KeepAlive) as u32, Relaxed);
     }
 

@@ -381,6 +381,16 @@ knob_words! {
 }
 
 knob_words! {
+    /// Where the look for what is missing begins (`LabWalkStart`, `walk-start`); mpm-semantics 8, "404".
+    pub enum WalkStart {
+        /// At the root of the file system, as Apache's directory walk.
+        FileSystem = "file-system",
+        /// Below the document root: what is above it is there.
+        DocumentRoot = "document-root",
+    }
+}
+
+knob_words! {
     /// Which limit a later request's line has (`LabLaterLine`, `later-line`).
     pub enum LaterLine {
         /// prefork and worker: KeepAliveTimeout (mpm-semantics 2, step 4a).
@@ -450,6 +460,11 @@ knobs! {
             levels ["on", "off"],
             lean "off",
             changes "read calls that return EAGAIN per wait for an incomplete request";
+        /// A file that is not there is looked for name by name: from the root of the file system, or from the document root.
+        walk_start: WalkStart = "file-system", "walk-start", directive "LabWalkStart",
+            levels ["file-system", "document-root"],
+            lean "document-root",
+            changes "newfstatat calls per request for a file that is missing";
         /// With ExtendedStatus, the process's CPU times are noted in the scoreboard after each request.
         request_times: bool = "on", "request-times", directive "LabRequestTimes",
             levels ["on", "off"],
@@ -547,6 +562,7 @@ mod tests {
                 reread: false,
                 withhold: false,
                 keep_promise: true,
+                walk_start: WalkStart::DocumentRoot,
                 request_times: false,
                 accounting: Accounting::Async,
                 log_lines: LogLines::Together,

@@ -330,11 +330,16 @@ impl Output {
         self.total += written as u64;
     }
 
-    /// Bytes that lie in memory, mapped ones included: what of the file is not fetched yet does not count.
+    /// Bytes that lie in memory, mapped ones included, and those of a file that is read: Apache reads until more than
+    /// FlushMaxThreshold waits, and then waits itself (mpm-semantics 4.5).
     fn in_memory(&self) -> usize {
         match &self.current {
             Current::Map { map, from, .. } => self.pending() + map.length() - from,
-            Current::None | Current::Heap { .. } | Current::Range { .. } => self.pending(),
+            // What is to be read will be memory, unless the kernel sends it.
+            Current::Heap { left, .. } => {
+                self.pending().saturating_add(usize::try_from(*left).unwrap_or(usize::MAX))
+            }
+            Current::None | Current::Range { .. } => self.pending(),
         }
     }
 }

@@ -28,7 +28,7 @@ pub fn choose(cx: &ThreadContext<'_>, place: &mut Place) -> Index {
     let mut verdict = Index::None;
     for name in &cx.server.config.directory_index {
         place.set_name(directory, name.as_bytes());
-        let found = place.look_up();
+        let found = place.look_up(cx.server.config.knobs.walk_start);
         match found {
             Found::File(_) | Found::Directory | Found::Denied if is_hidden(place.name()) => {
                 verdict = Index::Denied

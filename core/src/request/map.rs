@@ -4,6 +4,7 @@
 //! encoded slash or NUL never reaches it. Symbolic links are followed wherever they lead, as with Apache's
 //! `Options FollowSymLinks`: whoever may write below the root decided on them.
 
+use crate::config::knobs::WalkStart;
 use crate::sys::{self, FileStat};
 use nix::errno::Errno;
 use std::ffi::OsStr;
@@ -123,8 +124,8 @@ impl Place {
         self.name.extend_from_slice(name);
     }
 
-    /// Asks the disk: one `newfstatat` if something is there.
-    pub fn look_up(&mut self) -> Found {
+    /// Asks the disk: one `newfstatat` if something is there, one for each name of the path if not.
+    pub fn look_up(&mut self, start: WalkStart) -> Found {
         if self.name.len() >= LONGEST {
             return Found::Denied;
         }
@@ -132,14 +133,17 @@ impl Place {
             Ok(stat) if stat.is_file() => Found::File(stat),
             Ok(stat) if stat.is_dir() => Found::Directory,
             Ok(_) => Found::Special,
-            Err(Errno::ENOENT | Errno::ENOTDIR) => self.walk(),
+            Err(Errno::ENOENT | Errno::ENOTDIR) => self.walk(start),
             Err(_) => Found::Denied,
         }
     }
 
     /// Why there is nothing: looks at each name in turn, as Apache's directory walk does (mpm-semantics 8, "404").
-    fn walk(&mut self) -> Found {
-        let mut at = self.root + 1;
+    fn walk(&mut self, start: WalkStart) -> Found {
+        let mut at = match start {
+            WalkStart::FileSystem => 1,
+            WalkStart::DocumentRoot => self.root + 1,
+        };
         while at < self.name.len() {
             let end =
                 self.name[at..].iter().position(|&b| b == b'/').map_or(self.name.len(), |slash| at + slash);
@@ -152,13 +156,14 @@ impl Place {
                 },
                 Ok(stat) => stat,
                 Err(Errno::ENOENT | Errno::ENOTDIR) => {
-                    self.name.truncate(end);
+                    // Should the document root itself have gone: nothing below it is there.
+                    self.name.truncate(end.max(self.root));
                     return Found::Missing;
                 }
                 Err(_) => return Found::Denied,
             };
             if !stat.is_dir() {
-                self.name.truncate(end);
+                self.name.truncate(end.max(self.root));
                 return if stat.is_file() { Found::Beyond } else { Found::Denied };
             }
             at = end + 1;
@@ -270,9 +275,18 @@ mod tests {
         std::os::unix::fs::symlink("loop", at("loop")).unwrap();
         std::os::unix::fs::symlink("/dev/null", at("device")).unwrap();
         nix::unistd::mkfifo(&at("fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
-        let look = |path: &str| {
+        let look_from = |start, path: &str| {
             let mut place = Place::new(root.path(), path.as_bytes()).unwrap();
-            (place.look_up(), String::from_utf8(place.url_path().to_vec()).unwrap())
+            (place.look_up(start), String::from_utf8(place.url_path().to_vec()).unwrap())
+        };
+        let look = |path: &str| {
+            let found = look_from(WalkStart::FileSystem, path);
+            assert_eq!(
+                look_from(WalkStart::DocumentRoot, path),
+                found,
+                "{path}: where the walk starts shows only in its calls"
+            );
+            found
         };
         assert!(matches!(look("/file.html").0, Found::File(stat) if stat.size == 1));
         assert_eq!(look("/dir").0, Found::Directory);

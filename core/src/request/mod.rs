@@ -125,7 +125,7 @@ fn answer(
         return trace(config.trace_enable, head, buffer, &subject);
     }
     let applied = location::apply(&config.locations, place.url_path());
-    let mut found = place.look_up();
+    let mut found = place.look_up(cx.server.config.knobs.walk_start);
     let admitted = applied.admits(peer.remote.ip(), peer.local.ip());
     if found == Found::Denied || is_hidden(place.name()) || !admitted {
         return early(error_page::answer(403, &subject));

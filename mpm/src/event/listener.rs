@@ -133,7 +133,7 @@ impl Listening<'_, '_, '_> {
         self.busy = true;
         match state {
             ConnState::Linger => process.gone(held),
-            _ => process.deferred.push(held, Wake::Evicted),
+            _ => process.defer(held, Wake::Evicted),
         }
     }
 
@@ -181,7 +181,7 @@ impl Listening<'_, '_, '_> {
             match state {
                 // Closing cannot block, so the listener does it.
                 ConnState::Linger => process.gone(held),
-                _ => process.deferred.push(held, Wake::Expired),
+                _ => process.defer(held, Wake::Expired),
             }
         }
         // Apache's one place where the scoreboard learns of parked connections (7.12).
