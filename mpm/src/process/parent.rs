@@ -4,24 +4,23 @@
 //! Each iteration asks for one dead child without waiting. If there was one: bookkeeping, and again at once. If not: sleep a
 //! second, then the decision. So a stream of dying children starves the decision, as in Apache.
 
+mod children;
+mod notes;
 mod restart;
 
 use super::errorlog::ErrorLog;
-use super::fork;
 use super::listen::{Buckets, ListenError, Listener, open_all};
-use super::monitor;
 use super::mutex::AcceptMutex;
 use super::pod::{Order, Pod};
 use super::privileges::{self, Account, AccountError};
 use super::scoreboard::Scoreboard;
 use super::signals;
-use super::spare::{Note, Spawning};
+use super::spare::Spawning;
 use crate::knobs::ModelKnobs;
-use crate::{Child, ExitReason, Mpm, View};
+use crate::{Mpm, View};
 use mpmlab_core::config::clamp::{self, Effective, Shape};
 use mpmlab_core::config::{Config, Listen, LogLevel};
 use mpmlab_core::server::Server;
-use mpmlab_core::slot::Status;
 use nix::errno::Errno;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
@@ -328,108 +327,6 @@ impl Parent {
         }
     }
 
-    fn log_started(&self) {
-        let ratio = self.setup.server.config.accepting.cores_per_bucket;
-        if ratio > 0 {
-            let text = format!(
-                "Using {} listeners bucket(s) based on {} online CPU cores and a ratio of {ratio}",
-                self.buckets(),
-                online_cores()
-            );
-            self.say(LogLevel::Info, 2819, &text);
-        }
-        let text = format!("{} configured -- resuming normal operations", self.setup.server.banner);
-        self.say(LogLevel::Notice, self.mpm.card().messages.resuming, &text);
-        let number = self.mpm.card().messages.accept_mutex;
-        if number != 0 {
-            let name = self.mutexes.first().map_or("none", |mutex| mutex.mechanism().name());
-            self.say(LogLevel::Debug, number, &format!("Accept mutex: {name} (default: pthread)"));
-        }
-    }
-
-    /// Starts a child in a row. If the system refuses, this round is over after a pause.
-    fn start(&mut self, row: usize) -> bool {
-        if !self.threaded() {
-            self.board.slot(row, 0).set(Status::Starting);
-        }
-        let parent = Pid::this();
-        match fork::spawn(|| self.be_child(row, parent)) {
-            Ok(pid) => {
-                let old = self.board.process(row).pid();
-                if old != 0 {
-                    let ending = if self.board.process(row).quiescing() { " (quiescing)" } else { "" };
-                    let text = format!("pid {pid} taking over scoreboard slot from {old}{ending}");
-                    self.say(LogLevel::Info, 263, &text);
-                }
-                self.board.process(row).claim(pid.as_raw(), self.generation);
-                self.children.push(Offspring { pid, row, generation: self.generation });
-                true
-            }
-            Err(errno) => {
-                let text = format!("fork: Unable to fork new process: {}", fork::describe(errno));
-                self.say(LogLevel::Error, self.mpm.card().messages.fork_failed, &text);
-                if !self.threaded() {
-                    self.board.slot(row, 0).set(Status::Dead);
-                }
-                signals::sleep(FORK_PAUSE);
-                false
-            }
-        }
-    }
-
-    /// The child's side of [`Parent::start`]: everything here is its own copy.
-    fn be_child(&self, row: usize, parent: Pid) -> ExitReason {
-        let bucket = row % self.buckets();
-        for other in (0..self.buckets()).filter(|other| *other != bucket) {
-            self.listeners[other].iter().for_each(Listener::close);
-            self.pods[other].close();
-        }
-        let mutex = self.mutexes.get(bucket);
-        if let Some(Err(errno)) = mutex.map(AcceptMutex::enter_child) {
-            let text = format!("cannot open the accept mutex: {}", errno.desc());
-            self.log.say(LogLevel::Emerg, &text);
-            return ExitReason::Fatal;
-        }
-        if let Some(account) = &self.account
-            && let Err(errno) = privileges::become_account(account)
-        {
-            self.log.say(LogLevel::Alert, &format!("cannot become user {}: {}", account.name, errno.desc()));
-            return ExitReason::Fatal;
-        }
-        fork::die_with(parent);
-        let monitor = monitor::View {
-            board: &self.board,
-            card: self.mpm.card(),
-            limits: &self.setup.limits,
-            generation: self.generation,
-        };
-        let reason = self.mpm.child(&Child {
-            monitor: &monitor,
-            server: &self.setup.server,
-            limits: &self.setup.limits,
-            board: &self.board,
-            row,
-            generation: self.generation,
-            listeners: &self.listeners[bucket],
-            pod: &self.pods[bucket],
-            mutex,
-            leaving: signals::leaving(),
-            knobs: &self.setup.knobs,
-            log: &self.log,
-        });
-        let closed = signals::leaving().closed_kept();
-        if closed > 0 {
-            let text = format!(
-                "child ends, kept connections closed: {closed} (a request that was on its way on one was not answered)"
-            );
-            self.log.say(LogLevel::Info, &text);
-        }
-        if let ExitReason::Sick(errno) = reason {
-            self.log.say(LogLevel::Emerg, &format!("child ends early: {}", errno.desc()));
-        }
-        reason
-    }
-
     fn watch(&mut self, reload: &dyn Fn() -> Result<Setup, String>) -> Ended {
         loop {
             if let Some(request) = signals::take_request() {
@@ -455,18 +352,6 @@ impl Parent {
             self.killed_in_row = 0;
             if self.tick() == Next::GaveUp {
                 return Ended::GaveUp;
-            }
-        }
-    }
-
-    /// Starts what is left of a graceful restart, or of a killed child, in free rows.
-    fn start_remaining(&mut self) {
-        let rows = (self.mpm.rows_to_fill(&self.setup.limits).max(1) as usize).min(self.board.rows());
-        let free: Vec<usize> = (0..rows).filter(|row| self.is_free(*row)).take(self.remaining).collect();
-        self.remaining = 0;
-        for row in free {
-            if !self.start(row) {
-                break;
             }
         }
     }
@@ -518,133 +403,6 @@ impl Parent {
                 super::dummy::connect(&self.listeners[bucket], &self.setup.server.banner);
             }
         }
-    }
-
-    fn is_free(&self, row: usize) -> bool {
-        self.board.process(row).pid() == 0
-    }
-
-    fn report(&self, note: Note) {
-        let numbers = self.mpm.card().messages;
-        match note {
-            Note::ReachedMaxRequestWorkers => self.say(
-                LogLevel::Error,
-                numbers.reached,
-                "server reached MaxRequestWorkers setting, consider raising the MaxRequestWorkers setting",
-            ),
-            Note::WithinMinSpareThreads => self.say(
-                LogLevel::Error,
-                numbers.near,
-                "server is within MinSpareThreads of MaxRequestWorkers, consider raising the MaxRequestWorkers setting",
-            ),
-            Note::ScoreboardFull => {
-                self.say(LogLevel::Error, numbers.full, "scoreboard is full, not at MaxRequestWorkers");
-            }
-            // Apache's sentence lacks the space, too.
-            Note::IncreaseServerLimit => self.say(
-                LogLevel::Error,
-                numbers.full,
-                "scoreboard is full, not at MaxRequestWorkers.Increase ServerLimit.",
-            ),
-            Note::BusyProcesses { spawning, idle, total } => self.busy(
-                "or Min/MaxSpareServers",
-                spawning,
-                &format!("there are {idle} idle, and {total} total children"),
-            ),
-            Note::BusyThreads { spawning, idle, total } => self.busy(
-                "ThreadsPerChild or Min/MaxSpareThreads",
-                spawning,
-                &format!("there are around {idle} idle threads, and {total} total children"),
-            ),
-            Note::BusyActive { spawning, idle, active, leaving } => self.busy(
-                "ThreadsPerChild or Min/MaxSpareThreads",
-                spawning,
-                &format!(
-                    "there are around {idle} idle threads, {active} active children, and {leaving} children that are \
-                     shutting down"
-                ),
-            ),
-        }
-    }
-
-    fn busy(&self, raise: &str, spawning: usize, there_are: &str) {
-        let text = format!(
-            "server seems busy, (you may need to increase StartServers, {raise}), spawning {spawning} children, {there_are}"
-        );
-        self.say(LogLevel::Info, self.mpm.card().messages.busy, &text);
-    }
-
-    /// Forgets a child that has ended, and gives its row free unless a younger one squats in it: then the answer is `None`
-    /// in the second place.
-    fn bury(&mut self, pid: Pid) -> Option<(Offspring, Option<usize>)> {
-        let index = self.children.iter().position(|child| child.pid == pid)?;
-        let child = self.children.swap_remove(index);
-        let had_row = self.board.process(child.row).pid() == pid.as_raw();
-        if had_row {
-            self.board.bury(child.row);
-        }
-        Some((child, had_row.then_some(child.row)))
-    }
-
-    /// Bookkeeping for one child that has ended (mpm-semantics 5.1).
-    fn reap(&mut self, status: WaitStatus) -> Next {
-        let Some((child, row)) = status.pid().and_then(|pid| self.bury(pid)) else { return Next::GoOn };
-        let current = child.generation == self.generation;
-        let numbers = self.mpm.card().messages;
-        let mut killed = false;
-        let mut sick = false;
-        match status {
-            WaitStatus::Exited(pid, code) if code == ExitReason::Fatal.status() => {
-                if current {
-                    let text = format!("Child {pid} returned a Fatal error... mpmlab is exiting!");
-                    self.say(LogLevel::Alert, 50, &text);
-                    self.end_all();
-                    return Next::GaveUp;
-                }
-                // One that was started just before the restart may have lost what it needed.
-                let text = format!("Ignoring fatal error in child of previous generation (pid {pid}).");
-                self.say(LogLevel::Warn, numbers.old_fatal, &text);
-                self.sick = true;
-            }
-            WaitStatus::Exited(_, code) if code == ExitReason::Sick(Errno::UnknownErrno).status() => {
-                sick = true;
-                self.sick = true;
-                // One that is alone may have worked and ended between two ticks: who has answered a request has worked.
-                self.ever_healthy |= self.has_one_acceptor()
-                    && (0..self.board.rows())
-                        .any(|row| self.board.slots(row).any(|slot| slot.counters().requests[2] > 0));
-            }
-            WaitStatus::Signaled(pid, signal, _) => {
-                killed = true;
-                if let Some(name) = signals::remarkable(signal) {
-                    let text = format!("child pid {pid} exit signal {name} ({})", signal as i32);
-                    self.say(LogLevel::Notice, 52, &text);
-                }
-            }
-            _ => {}
-        }
-        // Of one whose row another has taken nobody takes notice.
-        let Some(row) = row else { return Next::GoOn };
-        if sick {
-            self.spawning.was_sick(row);
-        } else if self.remaining > 0 {
-            self.remaining -= 1;
-            self.start(row);
-        }
-        if killed && self.threaded() {
-            self.killed_in_row += 1;
-            if self.killed_in_row < TOO_MANY_KILLED && self.has_one_acceptor() {
-                self.decide();
-            } else if self.killed_in_row < TOO_MANY_KILLED {
-                self.remaining += 1;
-                self.start_remaining();
-            } else if self.killed_in_row % 10 == TOO_MANY_KILLED {
-                self.say(LogLevel::Warn, numbers.killed_successively, "children are killed successively!");
-            }
-        } else if self.has_one_acceptor() && matches!(status, WaitStatus::Exited(_, 0)) {
-            self.decide();
-        }
-        Next::GoOn
     }
 }
 
