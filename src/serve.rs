@@ -188,6 +188,7 @@ fn read(args: &ServeArgs, mpm: &dyn Mpm) -> Result<Read> {
     }
     let (limits, said) = clamp::resolve(&config.mpm, card.shape);
     warnings.extend(said);
+    let limits = limits.with_buckets(config.accepting.buckets(parent::online_cores()), card.shape);
     Ok(Read { config, knobs, limits, warnings })
 }
 
@@ -263,6 +264,7 @@ fn describe(mpm: &dyn Mpm, read: &Read) -> String {
         ("ServerLimit", limits.server_limit.to_string()),
         ("MaxRequestWorkers", limits.max_request_workers.to_string()),
         (most, limits.limit.to_string()),
+        ("Listener buckets", limits.buckets.to_string()),
         ("MaxConnectionsPerChild", limits.max_connections_per_child.to_string()),
     ]);
     if card.obeys.contains(&"AsyncRequestWorkerFactor") {

@@ -3,10 +3,11 @@
 use crate::connection::Exchange;
 use crate::connection::step::{Interest, Wait, Wake};
 use crate::http::date::Clock;
+use crate::monitor::Monitor;
 use crate::server::Server;
 use crate::slot::Slot;
 use crate::sys;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 /// What the process has been told about its own end. Set by signal handlers and by the child's main thread, read by
 /// every serving thread.
@@ -14,12 +15,17 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 pub struct Leaving {
     gracefully: AtomicBool,
     now: AtomicBool,
+    closed_kept: AtomicU32,
 }
 
 impl Leaving {
     /// Nobody leaves yet.
     pub const fn new() -> Leaving {
-        Leaving { gracefully: AtomicBool::new(false), now: AtomicBool::new(false) }
+        Leaving {
+            gracefully: AtomicBool::new(false),
+            now: AtomicBool::new(false),
+            closed_kept: AtomicU32::new(0),
+        }
     }
 
     /// From now on responses carry `Connection: close`, and kept connections end after the request in hand.
@@ -32,6 +38,17 @@ impl Leaving {
     pub fn begin_now(&self) {
         self.gracefully.store(true, Relaxed);
         self.now.store(true, Relaxed);
+    }
+
+    /// A connection that its client had reason to think kept is closed because the process ends: a request that is on its way
+    /// on it will not be answered.
+    pub(crate) fn close_kept(&self) {
+        self.closed_kept.fetch_add(1, Relaxed);
+    }
+
+    /// How many kept connections were closed because the process ends.
+    pub fn closed_kept(&self) -> u32 {
+        self.closed_kept.load(Relaxed)
     }
 
     /// Is the process stopping, in whichever way?
@@ -53,6 +70,8 @@ pub struct ThreadContext<'a> {
     pub server: &'a Server,
     /// This thread's scoreboard row.
     pub slot: &'a Slot,
+    /// Who knows how the whole server is doing; `None` where nobody does.
+    pub monitor: Option<&'a dyn Monitor>,
     /// Whether the process is to end.
     pub leaving: &'a Leaving,
     /// Wall clock with the Date header's text, formatted once a second.
@@ -71,7 +90,21 @@ const EXCHANGES_KEPT: usize = 8;
 impl<'a> ThreadContext<'a> {
     /// A context for one thread of a server.
     pub fn new(server: &'a Server, slot: &'a Slot, leaving: &'a Leaving) -> ThreadContext<'a> {
-        ThreadContext { server, slot, leaving, clock: Clock::new(), exchanges: Vec::new(), drain: Vec::new() }
+        ThreadContext {
+            server,
+            slot,
+            monitor: None,
+            leaving,
+            clock: Clock::new(),
+            exchanges: Vec::new(),
+            drain: Vec::new(),
+        }
+    }
+
+    /// The same with somebody who can be asked how the whole server is doing.
+    pub fn with_monitor(mut self, monitor: &'a dyn Monitor) -> ThreadContext<'a> {
+        self.monitor = Some(monitor);
+        self
     }
 
     /// A working set for a request, reused if one is there. A connection holds one only while a request is in progress.

@@ -29,6 +29,8 @@ pub mod context;
 pub mod handler;
 pub mod http;
 pub mod log;
+pub mod monitor;
+pub mod report;
 pub mod request;
 pub mod server;
 pub mod slot;

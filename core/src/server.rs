@@ -20,8 +20,13 @@ pub struct Server {
     pub access_log: Option<AccessLog>,
     /// Value of the `Server` header.
     pub banner: String,
+    host: Option<String>,
+    /// When the program was built, as far as its file tells.
+    pub built: String,
     /// The strategy that file bytes are sent by, resolved from knob and directives.
     pub file_send: FileStrategy,
+    /// Bytes per read of a file that is read. See [`Config::read_size`].
+    pub read_size: usize,
 }
 
 /// [`FileSend`] with `Auto` resolved.
@@ -93,14 +98,23 @@ impl Server {
             FileSend::Auto if config.enable_mmap => FileStrategy::Mmap,
             FileSend::Auto => FileStrategy::Read,
         };
+        let host = config.server_name.as_deref().map(without_port).map(str::to_owned);
         Ok(Server {
             root,
+            host,
+            built: built(),
             mime,
             access_log,
             banner: concat!("mpmlab/", env!("CARGO_PKG_VERSION")).to_owned(),
             file_send,
+            read_size: config.read_size(),
             config,
         })
+    }
+
+    /// `ServerName` without its port.
+    pub fn host_name(&self) -> Option<&str> {
+        self.host.as_deref()
     }
 
     /// How long a connection that is being closed may stay silent and stay at all.
@@ -120,6 +134,21 @@ pub struct LingerLimits {
     pub silence: Duration,
     /// Longest stay in all.
     pub total: Duration,
+}
+
+/// The age of the program's file, `2026-11-12T08:58:41`.
+fn built() -> String {
+    let modified = std::env::current_exe().and_then(|path| path.metadata()).and_then(|data| data.modified());
+    let since = modified.ok().and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
+    crate::sys::format_local(since.map_or(0, |since| since.as_secs() as i64), c"%Y-%m-%dT%H:%M:%S")
+}
+
+/// `host` of `host:port`; an IPv6 address keeps its colons.
+fn without_port(name: &str) -> &str {
+    match name.rsplit_once(':') {
+        Some((host, port)) if !port.contains(']') && (!host.contains(':') || host.ends_with(']')) => host,
+        _ => name,
+    }
 }
 
 /// The system's reason without Rust's "(os error N)".

@@ -125,15 +125,15 @@ pub struct Slot {
     unused: AtomicU8,
     /// Requests of the present connection.
     conn_count: AtomicU16,
-    /// Bytes sent over the present connection.
+    /// Bytes on the wire for the present connection.
     conn_bytes: AtomicI64,
     /// Requests since the scoreboard was made.
     access_count: AtomicU64,
-    /// Bytes sent since the scoreboard was made.
+    /// Bytes on the wire since the scoreboard was made.
     bytes_served: AtomicI64,
     /// Requests of the present process.
     my_access_count: AtomicU64,
-    /// Bytes sent by the present process.
+    /// Bytes on the wire for the present process.
     my_bytes_served: AtomicI64,
     start_time: AtomicI64,
     stop_time: AtomicI64,
@@ -212,7 +212,12 @@ impl Slot {
         self.pid.load(Relaxed)
     }
 
-    /// Counts one answered request and the bytes it put on the wire. Only the slot's own thread calls this, so plain
+    /// The generation of that process.
+    pub fn generation(&self) -> u32 {
+        self.generation.load(Relaxed) as u32
+    }
+
+    /// Counts one answered request and its bytes on the wire, both ways. Only the slot's own thread calls this, so plain
     /// load and store do, without a locked instruction.
     #[inline]
     pub fn count_request(&self, bytes: u64) {

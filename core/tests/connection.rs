@@ -2,80 +2,13 @@
 //! each state, and that every way of sending a file puts the same bytes on the wire.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use mpmlab_core::config::Config;
-use mpmlab_core::config::knobs::{FileSend, LingerStyle};
-use mpmlab_core::connection::Connection;
-use mpmlab_core::connection::step::{CloseReason, ConnState, Step, Wake};
-use mpmlab_core::context::{Leaving, ThreadContext};
-use mpmlab_core::server::Server;
-use mpmlab_core::slot::{Slot, Status};
-use std::io::{Read, Write};
-use std::net::SocketAddr;
-use std::os::unix::net::UnixStream;
+mod bench;
 
-/// One connection with everything that serves it. `client` is the other end.
-struct Bench {
-    client: UnixStream,
-    conn: Connection,
-    slot: Slot,
-    leaving: Leaving,
-    server: Server,
-    _root: tempfile::TempDir,
-}
-
-impl Bench {
-    fn new(change: impl FnOnce(&mut Config)) -> Bench {
-        let root = tempfile::tempdir().unwrap();
-        std::fs::write(root.path().join("small.txt"), "0123456789").unwrap();
-        let mut config = Config { document_root: root.path().to_owned(), ..Config::default() };
-        change(&mut config);
-        let server = Server::new(config).unwrap();
-        let (client, socket) = UnixStream::pair().unwrap();
-        let address = SocketAddr::from(([127, 0, 0, 1], 80));
-        let conn = Connection::new(socket.into(), address, Some(address));
-        Bench { client, conn, slot: Slot::default(), leaving: Leaving::new(), server, _root: root }
-    }
-
-    fn send(&mut self, bytes: &[u8]) {
-        self.client.write_all(bytes).unwrap();
-    }
-
-    /// The wait it asks for, or why it closed.
-    fn advance(&mut self, wake: Wake) -> Result<(ConnState, u64), CloseReason> {
-        let mut cx = ThreadContext::new(&self.server, &self.slot, &self.leaving);
-        match self.conn.advance(&mut cx, wake) {
-            Step::Wait(wait) => Ok((wait.state, wait.limit.as_secs())),
-            Step::Closed(reason) => Err(reason),
-        }
-    }
-
-    /// Advances whenever ready, as prefork would, until the connection closes; returns everything the client received.
-    fn run_to_the_end(mut self) -> Vec<u8> {
-        let mut client = self.client;
-        let reader = std::thread::spawn(move || {
-            let mut answer = Vec::new();
-            // A connection dropped with unread input is reset: what came before still counts.
-            let _ = client.read_to_end(&mut answer);
-            answer
-        });
-        let mut cx = ThreadContext::new(&self.server, &self.slot, &self.leaving);
-        let mut wake = Wake::Ready;
-        while let Step::Wait(wait) = self.conn.advance(&mut cx, wake) {
-            wake = cx.poll(&wait);
-        }
-        let answer = reader.join().unwrap();
-        assert_eq!(self.slot.counters().bytes[2], answer.len() as u64, "bytes counted in the scoreboard");
-        answer
-    }
-
-    fn text_to_the_end(self) -> String {
-        String::from_utf8(self.run_to_the_end()).unwrap()
-    }
-
-    fn file(&self, name: &str, bytes: &[u8]) {
-        std::fs::write(self.server.root.join(name), bytes).unwrap();
-    }
-}
+use bench::Bench;
+use mpmlab_core::config::knobs::{Accounting, FileSend, LingerStyle};
+use mpmlab_core::connection::step::{CloseReason, ConnState, Wake};
+use mpmlab_core::slot::Status;
+use std::io::Read;
 
 const GET: &[u8] = b"GET /small.txt HTTP/1.1\r\nHost: a\r\n\r\n";
 const GET_AND_CLOSE: &[u8] = b"GET /small.txt HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
@@ -102,12 +35,43 @@ fn a_kept_connection_waits_in_keep_alive_and_answers_again() {
     assert_eq!(bench.advance(Wake::Ready), Err(CloseReason::Client));
 }
 
+/// Apache's blocking loop leaves K, and the last request, in the scoreboard until the next head is complete; its asynchronous
+/// one shows R (mpm-semantics 9.2).
+#[test]
+fn a_later_request_that_is_being_read_shows_as_the_accounting_says() {
+    for (accounting, status, request) in [
+        (Accounting::Sync, Status::KeepAlive, "GET /small.txt HTTP/1.1"),
+        (Accounting::Async, Status::Read, ""),
+    ] {
+        let mut bench = Bench::new(|config| config.knobs.accounting = accounting);
+        bench.send(GET);
+        assert_eq!(bench.advance(Wake::Ready), Ok((ConnState::KeepAlive, 5)));
+        bench.send(&GET[..30]);
+        assert_eq!(bench.advance(Wake::Ready).map(|(state, _)| state), Ok(ConnState::ReadRequest));
+        assert_eq!(bench.slot.status(), status);
+        assert_eq!(bench.slot.request.get(), request.as_bytes());
+        assert_eq!(bench.slot.counters().requests, [1; 3], "the new one is not answered yet");
+    }
+}
+
+/// L while a connection lingers whose head was refused, C after any other answer.
+#[test]
+fn a_refused_head_is_logged_late() {
+    for (request, status) in [(&b"GET / HTTP/1.1\r\n\r\n"[..], Status::Log), (GET_AND_CLOSE, Status::Closing)]
+    {
+        let mut bench = Bench::new(|_| {});
+        bench.send(request);
+        assert_eq!(bench.advance(Wake::Ready), Ok((ConnState::Linger, 2)));
+        assert_eq!((bench.slot.status(), bench.slot.counters().requests), (status, [1; 3]));
+    }
+}
+
 #[test]
 fn half_a_head_is_told_408_only_if_the_request_line_was_there() {
     for (half, told) in [(&b"GET /small.txt HTTP/1.1\r\nHo"[..], "HTTP/1.1 408 "), (b"GET /sm", "")] {
         let mut bench = Bench::new(|_| {});
         bench.send(half);
-        assert_eq!(bench.advance(Wake::Ready), Ok((ConnState::ReadRequest, 300)));
+        assert_eq!(bench.advance(Wake::Ready), Ok((ConnState::ReadRequest, 20)));
         assert_eq!(bench.slot.status(), Status::Read);
         assert!(matches!(bench.advance(Wake::Expired), Ok((ConnState::Linger, _))));
         bench.client.shutdown(std::net::Shutdown::Write).unwrap();
@@ -120,7 +84,7 @@ fn half_a_head_is_told_408_only_if_the_request_line_was_there() {
 fn a_body_is_read_before_the_answer_and_the_next_request_found_behind_it() {
     let mut bench = Bench::new(|_| {});
     bench.send(b"POST /small.txt HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n12345");
-    assert_eq!(bench.advance(Wake::Ready), Ok((ConnState::ReadBody, 300)));
+    assert_eq!(bench.advance(Wake::Ready), Ok((ConnState::ReadBody, 10)));
     assert_eq!(bench.slot.status(), Status::Write);
     bench.send(b"67890");
     bench.send(GET_AND_CLOSE);
@@ -151,10 +115,31 @@ fn a_stopping_process_answers_once_more_and_closes() {
 }
 
 #[test]
+fn a_process_told_to_end_after_a_promise_breaks_it_as_apache_does_or_keeps_it() {
+    for keep in [false, true] {
+        let mut bench = Bench::new(|config| config.knobs.keep_promise = keep);
+        bench.file("big.bin", &vec![b'x'; 3_000_000]);
+        bench.send(b"GET /big.bin HTTP/1.1\r\nHost: a\r\n\r\n");
+        // The header is out, without `Connection: close`; the socket cannot take the rest.
+        assert!(bench.advance(Wake::Ready).is_ok());
+        bench.leaving.begin_graceful();
+        // The client sends its next request before it has read the whole answer.
+        bench.send(GET);
+        bench.client.shutdown(std::net::Shutdown::Write).unwrap();
+        let answer = bench.text_to_the_end();
+        assert_eq!(answer.matches("HTTP/1.1 200 OK").count(), if keep { 2 } else { 1 });
+        assert_eq!(answer.matches("Connection: close").count(), usize::from(keep));
+    }
+}
+
+#[test]
 fn pipelined_answers_in_memory_are_all_sent_before_anyone_waits() {
-    for coalesce in [0, 4] {
+    for coalesce in [false, true] {
         for count in [1, 4, 5, 6, 12] {
-            let mut bench = Bench::new(|c| c.knobs.coalesce = coalesce);
+            let mut bench = Bench::new(|config| {
+                config.knobs.coalesce = coalesce;
+                config.knobs.withhold = false;
+            });
             bench.send(&b"GET /missing HTTP/1.1\r\nHost: a\r\n\r\n".repeat(count));
             // The last request is only half there: its predecessors must not wait for the other half.
             bench.send(b"GET /missing HTTP/1.1\r\nHo");

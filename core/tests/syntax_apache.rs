@@ -56,6 +56,32 @@ const SAME: &[&str] = &[
     "LogFormat a b c\n",
     "CustomLog a\n",
     "CustomLog a b c d\n",
+    "ListenBacklog 0\n",
+    "ListenBacklog x\n",
+    "ListenCoresBucketsRatio\n",
+    "ListenCoresBucketsRatio 0\n",
+    "ListenTCPDeferAccept\n",
+    "ListenTCPDeferAccept -1\n",
+    "SendBufferSize\n",
+    "SendBufferSize 511\n",
+    "ReceiveBufferSize -5\n",
+    "AcceptFilter http\n",
+    "AcceptFilter http data more\n",
+    "GracefulShutdownTimeout\n",
+    "ThreadStackSize -1\n",
+    "ThreadStackSize\n",
+    "MaxMemFree -1\n",
+    "MaxMemFree\n",
+    "Mutex\n",
+    "Mutex foo\n",
+    "Mutex none\n",
+    "Mutex :/tmp\n",
+    "Mutex fcntl:/nosuch\n",
+    "Mutex file:/etc/passwd default\n",
+    "Mutex default:/nosuch\n",
+    "Mutex pthread Default\n",
+    "Mutex flock:/tmp foo OmitPID bar\n",
+    "Mutex none foo default\n",
 ];
 
 /// Accepted by both.
@@ -72,6 +98,10 @@ const ACCEPTED: &[&str] = &[
     "Timeout 5\\\n0\r\nServerName 'a'\\\n\n",
     "DirectoryIndex a b \"c d\"\n",
     "Listen [::1]:18081 http\nListen *:18082\n",
+    "ListenCoresBucketsRatio 8\nListenTCPDeferAccept 5\nSendBufferSize 512\nReceiveBufferSize 0\n",
+    "AcceptFilter http none\nAcceptFilter HTTPS connect\nAcceptFilter nntp data\n",
+    "GracefulShutdownTimeout 5\nThreadStackSize 65536\nMaxMemFree 0\n",
+    "Mutex sem default OmitPID\nMutex file\nMutex file:\nMutex SysVSem:/tmp omitpid\nMutex yes\nMutex flock:/tmp\n",
 ];
 
 /// Whether Apache accepts a configuration, and all that it says on one line.

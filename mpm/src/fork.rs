@@ -42,7 +42,7 @@ static CARD: Card = Card {
     shape: Shape::Acceptor,
     holder: "process",
     parks: ParkSet::NONE,
-    faithful: &[("linger", "wait-first"), ("coalesce", "4")],
+    faithful: &[("linger", "wait-first"), ("coalesce", "on"), ("later-line", "keep-alive")],
     profile: Profile::Apache,
     obeys: &[],
     deviations: &[
@@ -59,7 +59,7 @@ impl Mpm for Fork {
     }
 
     fn child(&self, child: &Child<'_>) -> ExitReason {
-        let orders = match Orders::new() {
+        let orders = match Orders::new(true) {
             Ok(orders) => orders,
             Err(errno) => return ExitReason::Sick(errno),
         };

@@ -34,9 +34,11 @@ use mpmlab_core::config::clamp::{Effective, Shape};
 use mpmlab_core::config::knobs::Profile;
 use mpmlab_core::connection::step::ConnState;
 use mpmlab_core::context::{Leaving, ThreadContext};
+use mpmlab_core::monitor::Monitor;
 use mpmlab_core::server::Server;
 use mpmlab_core::slot::{Slot, Status};
 use nix::errno::Errno;
+use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 use process::errorlog::ErrorLog;
 use process::listen::Listener;
 use process::mutex::AcceptMutex;
@@ -52,6 +54,11 @@ pub trait Mpm: Sync {
     fn child(&self, child: &Child<'_>) -> ExitReason;
     /// The parent's decision once a second: how many children to start or to retire.
     fn maintain(&self, view: &View<'_>, state: &mut Spawning) -> SpawnPlan;
+    /// How many rows may be filled at once after a graceful restart, when the old children are still there: the limit of
+    /// processes, unless dying ones do not count (mpm-semantics 5.1, 5.2).
+    fn rows_to_fill(&self, limits: &Effective) -> i64 {
+        limits.limit
+    }
 }
 
 /// A model's own description; lists and guides are printed from it.
@@ -105,6 +112,9 @@ pub struct Messages {
     pub fork_failed: u32,
     pub killed_successively: u32,
     pub never_healthy: u32,
+    pub old_fatal: u32,
+    /// 0: the model has no accept mutex and does not speak of it.
+    pub accept_mutex: u32,
 }
 
 /// A set of [`ConnState`]s: where connections are parked rather than waited for in place.
@@ -165,12 +175,14 @@ pub struct Child<'a> {
     pub row: usize,
     /// The generation it belongs to.
     pub generation: u32,
-    /// The sockets it accepts from.
+    /// The sockets it accepts from: those of its bucket.
     pub listeners: &'a [Listener],
     /// Its pipe of death.
     pub pod: &'a Pod,
-    /// Serialises accepting between processes where there are several listeners.
+    /// Serialises accepting between the processes of its bucket where there are several addresses.
     pub mutex: Option<&'a AcceptMutex>,
+    /// The whole server, for the status page.
+    pub monitor: &'a dyn Monitor,
     /// Whether it is to end.
     pub leaving: &'static Leaving,
     /// The models' mechanisms.
@@ -188,12 +200,28 @@ impl<'a> Child<'a> {
     /// The working set for one of its threads.
     pub fn context(&self, thread: usize) -> ThreadContext<'a> {
         self.slot(thread).set_number(self.board.number(self.row, thread));
-        ThreadContext::new(self.server, self.slot(thread), self.leaving)
+        ThreadContext::new(self.server, self.slot(thread), self.leaving).with_monitor(self.monitor)
     }
 
     /// Workers of this process.
     pub fn threads(&self) -> usize {
         usize::try_from(self.limits.threads_per_child).unwrap_or(1).max(1)
+    }
+
+    /// How to make one of its threads: with `ThreadStackSize`, or with the stack that the system gives (`ulimit -s`), as C
+    /// programs have it.
+    pub fn thread(&self, name: String) -> std::thread::Builder {
+        // What the C library takes where there is no limit.
+        const UNLIMITED: usize = 2 << 20;
+        let of_system = || {
+            let (soft, _) = getrlimit(Resource::RLIMIT_STACK).unwrap_or((RLIM_INFINITY, RLIM_INFINITY));
+            if soft == RLIM_INFINITY { UNLIMITED } else { usize::try_from(soft).unwrap_or(UNLIMITED) }
+        };
+        let size = match self.server.config.thread_stack_size {
+            0 => of_system(),
+            size => size,
+        };
+        std::thread::Builder::new().name(name).stack_size(size)
     }
 
     /// Connections it may take in its life; `None` for no limit.

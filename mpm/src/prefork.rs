@@ -36,7 +36,7 @@ static CARD: Card = Card {
     shape: Shape::PREFORK,
     holder: "process",
     parks: ParkSet::NONE,
-    faithful: &[("linger", "wait-first"), ("coalesce", "4")],
+    faithful: &[("linger", "wait-first"), ("coalesce", "on"), ("later-line", "keep-alive")],
     profile: Profile::Apache,
     obeys: &[],
     deviations: &[
@@ -56,6 +56,8 @@ static CARD: Card = Card {
         fork_failed: 159,
         killed_successively: 0,
         never_healthy: 0,
+        old_fatal: 166,
+        accept_mutex: 165,
     },
 };
 
@@ -65,7 +67,6 @@ impl Mpm for Prefork {
     }
 
     fn child(&self, child: &Child<'_>) -> ExitReason {
-        let slot = child.slot(0);
         let mut acceptor = match Acceptor::new(child) {
             Ok(acceptor) => acceptor,
             Err(errno) => return ExitReason::Sick(errno),
@@ -78,7 +79,7 @@ impl Mpm for Prefork {
             if left == Some(0) {
                 return ExitReason::Finished;
             }
-            slot.set(Status::Ready);
+            cx.report_idle(Status::Ready);
             match acceptor.accept(child) {
                 Accepted::Connection(fresh) => {
                     left = left.map(|n| n - 1);

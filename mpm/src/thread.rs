@@ -32,7 +32,7 @@ use nix::errno::Errno;
 use nix::sys::pthread::{Pthread, pthread_kill, pthread_self};
 use nix::sys::signal::Signal;
 use parking_lot::Mutex;
-use std::thread::{Builder, Scope};
+use std::thread::Scope;
 
 /// See the module's documentation.
 pub struct Thread;
@@ -43,7 +43,7 @@ static CARD: Card = Card {
     shape: Shape::Acceptor,
     holder: "thread",
     parks: ParkSet::NONE,
-    faithful: &[("linger", "wait-first"), ("coalesce", "4")],
+    faithful: &[("linger", "wait-first"), ("coalesce", "on"), ("later-line", "keep-alive")],
     profile: Profile::Apache,
     obeys: &[],
     deviations: &[
@@ -60,7 +60,7 @@ impl Mpm for Thread {
     }
 
     fn child(&self, child: &Child<'_>) -> ExitReason {
-        let orders = match Orders::new() {
+        let orders = match Orders::new(true) {
             Ok(orders) => orders,
             Err(errno) => return ExitReason::Sick(errno),
         };
@@ -114,7 +114,7 @@ struct Threads<'scope, 'env, 'c> {
 
 impl Hands for Threads<'_, '_, '_> {
     fn start(&mut self, column: usize, fresh: Fresh) -> nix::Result<()> {
-        let (crowd, builder) = (self.crowd, Builder::new().name(format!("connection {column}")));
+        let (crowd, builder) = (self.crowd, self.crowd.child.thread(format!("connection {column}")));
         let started = builder.spawn_scoped(self.scope, move || crowd.serve(column, fresh));
         started.map(drop).map_err(|error| error.raw_os_error().map_or(Errno::EAGAIN, Errno::from_raw))
     }

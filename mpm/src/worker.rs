@@ -35,13 +35,10 @@ pub(crate) static CARD: Card = Card {
     shape: Shape::WORKER,
     holder: "thread",
     parks: ParkSet::NONE,
-    faithful: &[("linger", "wait-first"), ("coalesce", "4")],
+    faithful: &[("linger", "wait-first"), ("coalesce", "on"), ("later-line", "keep-alive")],
     profile: Profile::Apache,
-    obeys: &[],
-    deviations: &[
-        "a retiring child that is told to stop at once does so; Apache's no longer listens and is killed after 9 s",
-        "children die with their parent, should it be killed",
-    ],
+    obeys: &["stop-retiring", "hand-off", "idle-order"],
+    deviations: &["children die with their parent, should it be killed"],
     messages: Messages {
         resuming: 292,
         stop: 295,
@@ -55,6 +52,8 @@ pub(crate) static CARD: Card = Card {
         fork_failed: 283,
         killed_successively: 10393,
         never_healthy: 2325,
+        old_fatal: 290,
+        accept_mutex: 294,
     },
 };
 
@@ -66,8 +65,8 @@ impl Mpm for Worker {
     fn child(&self, child: &Child<'_>) -> ExitReason {
         let process = Process {
             child,
-            idlers: Idlers::new(),
-            queue: Queue::new(child.threads()),
+            idlers: Idlers::new(child.knobs.hand_off),
+            queue: Queue::new(child.knobs.hand_off, child.knobs.idle_order, child.threads()),
             left: AtomicI64::new(child.budget().unwrap_or(i64::MAX)),
         };
         crew::run(child, &process)
@@ -89,7 +88,7 @@ struct Process<'a, 'c> {
 impl Process<'_, '_> {
     fn take_connections(&self, crew: &Crew<'_, '_>) -> ExitReason {
         let mut acceptor = match Acceptor::new(self.child) {
-            Ok(acceptor) => acceptor,
+            Ok(acceptor) => acceptor.without_limit(),
             Err(errno) => return ExitReason::Sick(errno),
         };
         let mut reserved = false;
@@ -100,8 +99,9 @@ impl Process<'_, '_> {
             if self.child.leaving.stopping() {
                 return ExitReason::Finished;
             }
+            // What has changed while it waited for a worker is seen after one more connection, as in Apache.
+            reserved = reserved || self.idlers.reserve();
             if !reserved {
-                reserved = self.idlers.reserve();
                 continue;
             }
             match acceptor.accept(self.child) {
@@ -118,13 +118,12 @@ impl Process<'_, '_> {
 
 impl Post for Process<'_, '_> {
     fn work(&self, thread: usize) {
-        let slot = self.child.slot(thread);
         let mut cx = self.child.context(thread);
         loop {
             self.idlers.set_idle();
-            slot.set(Status::Ready);
+            cx.report_idle(Status::Ready);
             let fresh = loop {
-                match self.queue.pop() {
+                match self.queue.pop(thread) {
                     Popped::Item(fresh) => break fresh,
                     Popped::Interrupted => {}
                     Popped::Closed => return,

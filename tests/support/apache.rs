@@ -4,6 +4,7 @@ use super::harness::{PATIENCE, identity, within};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -45,6 +46,8 @@ impl Apache {
             .arg("-f")
             .arg(&file)
             .arg("-DFOREGROUND")
+            // Its prefork stops by signalling its whole process group, which otherwise would be ours.
+            .process_group(0)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .spawn()
@@ -56,6 +59,14 @@ impl Apache {
         });
         assert_eq!(listens, Some(true), "Apache does not start; it said why above");
         apache
+    }
+}
+
+impl Apache {
+    /// The parent process.
+    #[allow(dead_code, reason = "not every test binary looks at its processes")]
+    pub fn pid(&self) -> i32 {
+        self.child.id() as i32
     }
 }
 

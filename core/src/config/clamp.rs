@@ -74,8 +74,21 @@ pub struct Effective {
     pub max_connections_per_child: i64,
     /// `AsyncRequestWorkerFactor`, a whole number and at least 1.
     pub async_factor: i64,
-    /// Sets of listeners; 1 as long as there is no ListenCoresBucketsRatio.
+    /// Sets of listeners (ListenCoresBucketsRatio); 1 until [`Effective::with_buckets`] says how many the run has.
     pub buckets: i64,
+}
+
+impl Effective {
+    /// For a run with this many sets of listeners: each has a child at least, so the numbers may rise past what was asked
+    /// for, without a word (mpm-semantics 5.3, V19).
+    #[must_use]
+    pub fn with_buckets(mut self, buckets: i64, shape: Shape) -> Effective {
+        self.buckets = buckets;
+        // Apache's limit may exceed ServerLimit here, and it then writes past its scoreboard.
+        self.server_limit = self.server_limit.max(buckets);
+        start_of_run(&mut self, shape);
+        self
+    }
 }
 
 /// The highest ServerLimit that prefork accepts, and the threaded models.
@@ -91,6 +104,38 @@ pub fn resolve(written: &MpmDirectives, shape: Shape) -> (Effective, Vec<Warning
     };
     start_of_run(&mut effective, shape);
     (effective, says.warnings)
+}
+
+/// Corrects `written` for a restart: ServerLimit and ThreadLimit stay what the first run had, `first`, because the scoreboard
+/// cannot grow (mpm-semantics 5.3). Says what was asked for in vain; the other corrections were warned of when the
+/// configuration was read.
+pub fn resolve_again(written: &MpmDirectives, shape: Shape, first: (i64, i64)) -> (Effective, Vec<Warning>) {
+    let (asked, _) = resolve(written, shape);
+    let (server_id, thread_id, columns) = match shape {
+        Shape::Processes => (179, 0, "ThreadLimit"),
+        Shape::Threads { ids: Ids::Worker, .. } => (304, 309, "ThreadLimit"),
+        Shape::Threads { ids: Ids::Event, .. } => (501, 506, "ThreadLimit"),
+        // Its columns are its connections; fewer are no trouble.
+        Shape::Acceptor => (179, 181, "MaxRequestWorkers"),
+    };
+    let limits = [
+        (server_id, "ServerLimit", asked.server_limit, first.0),
+        (thread_id, columns, asked.thread_limit, first.1),
+    ];
+    let grows = |asked, first| if shape == Shape::Acceptor { asked > first } else { asked != first };
+    let changed = limits.into_iter().filter(|(_, _, asked, first)| grows(*asked, *first));
+    let said = changed.map(|(id, name, asked, first)| {
+        Warning::general(format!(
+            "AH{id:05}: changing {name} to {asked} from original value of {first} not allowed during restart"
+        ))
+    });
+    let said = said.collect();
+    let mut kept =
+        MpmDirectives { server_limit: Some(first.0), thread_limit: Some(first.1), ..written.clone() };
+    if shape == Shape::Acceptor {
+        kept.max_request_workers = Some(asked.max_request_workers.min(first.1));
+    }
+    (resolve(&kept, shape).0, said)
 }
 
 /// Collects warnings in Apache's form.
@@ -409,13 +454,53 @@ mod tests {
             max_spare_threads: Some(1),
             ..MpmDirectives::default()
         };
-        let (mut e, _) = resolve(&written, Shape::EVENT);
+        let (e, _) = resolve(&written, Shape::EVENT);
         assert_eq!((e.limit, e.min_spare, e.max_spare), (1, 1, 6));
-        e.buckets = 2;
-        start_of_run(&mut e, Shape::EVENT);
+        let e = e.with_buckets(2, Shape::EVENT);
         // 2 processes of 4 threads; MinSpareThreads 4 x 1 + 2, MaxSpareThreads 6 + 5 x 2.
         assert_eq!((e.limit, e.limit * e.threads_per_child), (2, 8));
         assert_eq!((e.start_servers, e.min_spare, e.max_spare), (2, 6, 16));
+    }
+
+    #[test]
+    fn buckets_of_prefork_and_a_scoreboard_too_small_for_them() {
+        let written = MpmDirectives {
+            server_limit: Some(2),
+            max_request_workers: Some(2),
+            min_spare_servers: Some(1),
+            max_spare_servers: Some(1),
+            start_servers: Some(1),
+            ..MpmDirectives::default()
+        };
+        let e = resolve(&written, Shape::PREFORK).0.with_buckets(4, Shape::PREFORK);
+        assert_eq!((e.limit, e.start_servers, e.min_spare, e.max_spare), (4, 4, 4, 8));
+        assert_eq!(e.server_limit, 4);
+        let one = debian(Shape::WORKER);
+        assert_eq!(one.with_buckets(1, Shape::WORKER), one);
+    }
+
+    #[test]
+    fn a_restart_keeps_the_scoreboard_and_corrects_the_rest_to_it() {
+        let written = MpmDirectives {
+            server_limit: Some(40),
+            thread_limit: Some(200),
+            threads_per_child: Some(100),
+            max_request_workers: Some(2000),
+            ..MpmDirectives::default()
+        };
+        let (e, said) = resolve_again(&written, Shape::EVENT, (16, 64));
+        assert_eq!((e.server_limit, e.thread_limit, e.threads_per_child, e.limit), (16, 64, 64, 16));
+        assert_eq!(
+            texts(&said),
+            [
+                "AH00501: changing ServerLimit to 40 from original value of 16 not allowed during restart",
+                "AH00506: changing ThreadLimit to 200 from original value of 64 not allowed during restart",
+            ]
+        );
+        let (e, said) = resolve_again(&written, Shape::Acceptor, (40, 150));
+        assert_eq!((e.thread_limit, e.threads_per_child, said.len()), (150, 150, 1));
+        let (e, said) = resolve_again(&MpmDirectives::default(), Shape::PREFORK, (256, 1));
+        assert_eq!((e, said), resolve(&MpmDirectives::default(), Shape::PREFORK));
     }
 
     #[test]

@@ -4,7 +4,8 @@
 
 use super::draft::Draft;
 use super::syntax::words;
-use super::value;
+use super::{accept, value};
+use std::time::Duration;
 
 /// Where a directive may stand, as the manual names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +29,8 @@ pub enum Arity {
     One,
     /// One or two.
     OneOrTwo,
+    /// Exactly two.
+    Two,
     /// Two or three.
     TwoOrThree,
     /// At least one.
@@ -47,9 +50,12 @@ impl Arity {
             (Arity::Flag, _) => return Err(format!("{name} must be On or Off, not '{}'", words[0])),
             (Arity::Listen, 1 | 2) | (Arity::Any, _) => return Ok(()),
             (Arity::Listen, _) => return Err(format!("{name} requires 1 or 2 arguments.")),
-            (Arity::One, 1) | (Arity::OneOrTwo, 1 | 2) | (Arity::TwoOrThree, 2 | 3) => return Ok(()),
+            (Arity::One, 1) | (Arity::Two, 2) | (Arity::OneOrTwo, 1 | 2) | (Arity::TwoOrThree, 2 | 3) => {
+                return Ok(());
+            }
             (Arity::Many, 1..) => return Ok(()),
             (Arity::One, _) => "takes one argument",
+            (Arity::Two, _) => "takes two arguments",
             (Arity::OneOrTwo, _) => "takes 1-2 arguments",
             (Arity::TwoOrThree, _) => "takes two or three arguments",
             (Arity::Many, _) => "requires at least one argument",
@@ -84,7 +90,13 @@ impl Row {
     pub(super) fn apply(&self, draft: &mut Draft, arguments: &str) -> Result<(), String> {
         let words = words(arguments);
         self.arity.check(self.name, self.doc, &words)?;
-        (self.apply)(draft, &words).map_err(|what| format!("{}: {what}", self.name))
+        (self.apply)(draft, &words).map_err(|what| {
+            match what.to_ascii_lowercase().contains(&self.name.to_ascii_lowercase()) {
+                // Apache's own sentences name the directive already.
+                true => what,
+                false => format!("{}: {what}", self.name),
+            }
+        })
     }
 }
 
@@ -105,6 +117,14 @@ pub const BUILTIN_MODULES: &[&str] = &[
     "log_config_module",
     "mod_mime.c",
     "mime_module",
+    "mod_reqtimeout.c",
+    "reqtimeout_module",
+    "mod_authz_core.c",
+    "authz_core_module",
+    "mod_authz_host.c",
+    "authz_host_module",
+    "mod_status.c",
+    "status_module",
     "mod_unixd.c",
     "unixd_module",
 ];
@@ -120,8 +140,10 @@ const DIRECTORY: &[Context] = &[Context::Server, Context::VirtualHost, Context::
 
 const CORE: &str = "core_module";
 const HTTP: &str = "http_module";
+const REQTIMEOUT: &str = "reqtimeout_module";
 const UNIXD: &str = "unixd_module";
 const LOG: &str = "log_config_module";
+const PROXY: &str = "proxy_module";
 /// Directives that all of Apache's models have.
 const ANY_MPM: &str = "";
 const PREFORK: &str = "mpm_prefork_module";
@@ -155,7 +177,19 @@ table! {
         "A port number or a numeric IP address and a port number, and an optional protocol", Draft::listen;
     "ListenBacklog" SERVER One ANY_MPM "511",
         "Maximum length of the queue of pending connections, as used by listen(2)",
-        |d, w| { d.config.listen_backlog = number(w, 1, i32::MAX.into())?; Ok(()) };
+        |d, w| { d.config.listen_backlog = accept::positive("ListenBacklog", w)?; Ok(()) };
+    "ListenCoresBucketsRatio" SERVER One ANY_MPM "",
+        "Ratio between the number of CPU cores (online) and the number of listeners buckets",
+        |d, w| { d.config.accepting.cores_per_bucket = accept::positive("ListenCoresBucketsRatio", w)?; Ok(()) };
+    "ListenTCPDeferAccept" SERVER One ANY_MPM "30",
+        "Value set for the socket option TCP_DEFER_ACCEPT if it is set",
+        |d, w| { d.config.accepting.defer_accept = accept::positive("ListenTCPDeferAccept", w)?; Ok(()) };
+    "AcceptFilter" SERVER Two CORE "", "Set the Accept Filter to use for a protocol", accept::filter;
+    "SendBufferSize" SERVER One ANY_MPM "0", "Send buffer size in bytes",
+        |d, w| { d.config.accepting.send_buffer = accept::buffer("SendBufferSize", w)?; Ok(()) };
+    "ReceiveBufferSize" SERVER One ANY_MPM "0", "Receive buffer size in bytes",
+        |d, w| { d.config.accepting.receive_buffer = accept::buffer("ReceiveBufferSize", w)?; Ok(()) };
+    "Mutex" SERVER Any CORE "", "mutex (or \"default\") and mechanism", accept::mutex;
     "ServerName" HOST One CORE "", "The hostname and port of the server", Draft::server_name;
     "ServerRoot" SERVER One CORE "", "Common directory of server-related files (logs, confs, etc.)",
         |d, w| { d.config.server_root = Some(d.absolute(&w[0])); Ok(()) };
@@ -174,6 +208,9 @@ table! {
     "MaxKeepAliveRequests" HOST One HTTP "100",
         "Maximum number of Keep-Alive requests per connection, or 0 for infinite",
         |d, w| { d.config.max_keep_alive_requests = number(w, 0, i32::MAX.into())?; Ok(()) };
+    "RequestReadTimeout" HOST Any REQTIMEOUT "header=20-40,MinRate=500 body=10,MinRate=500",
+        "Set various timeout parameters for TLS handshake and/or reading request headers and body",
+        |d, w| d.config.read_timeout.set(w);
     "LimitRequestLine" HOST One CORE "8190", "Limit on maximum size of an HTTP request line",
         |d, w| { d.config.limit_request_line = number(w, 0, i32::MAX.into())?; Ok(()) };
     "LimitRequestFields" HOST One CORE "100",
@@ -192,6 +229,19 @@ table! {
     "EnableSendfile" DIRECTORY One CORE "Off", "Controls whether sendfile may be used to transmit files",
         |d, w| { d.config.enable_sendfile = flag(w)?; Ok(()) };
 
+    "ReadBufferSize" DIRECTORY One CORE "", "Size (in bytes) of the memory buffers used to read data",
+        |d, w| { d.config.read_buffer_size = bounded(w, 0, u32::MAX.into(), "4294967295U)")?; Ok(()) };
+    "FlushMaxThreshold" HOST One CORE "65535",
+        "Maximum threshold above which pending data are flushed to the network",
+        |d, w| { d.config.flush_max_threshold = bounded(w, 0, u32::MAX.into(), "4294967295U)")?; Ok(()) };
+    "FlushMaxPipelined" HOST One CORE "4",
+        "Maximum number of pipelined responses (pending) above which they are flushed to the network",
+        |d, w| {
+            let most: i64 = bounded(w, -1, i32::MAX.into(), "2147483647")?;
+            d.config.flush_max_pipelined = u32::try_from(most).ok();
+            Ok(())
+        };
+
     // The process: identity, files, logs.
     "User" SERVER One UNIXD "", "Effective user id for this server",
         |d, w| { d.config.user = Some(w[0].clone()); Ok(()) };
@@ -199,8 +249,30 @@ table! {
         |d, w| { d.config.group = Some(w[0].clone()); Ok(()) };
     "PidFile" SERVER One ANY_MPM "", "A file for logging the server process ID",
         |d, w| { d.config.pid_file = Some(d.absolute(&w[0])); Ok(()) };
+    "GracefulShutdownTimeout" SERVER One ANY_MPM "0",
+        "Maximum time in seconds to wait for child processes to complete transactions during shutdown",
+        |d, w| {
+            d.config.graceful_shutdown_timeout = Duration::from_secs(number(w, 0, i32::MAX.into())?);
+            Ok(())
+        };
+    "MaxMemFree" SERVER One CORE "2048",
+        "Maximum number of 1k blocks a particular child's allocator may hold.",
+        |d, w| { d.config.max_mem_free = accept::unsigned("MaxMemFree", w)?; Ok(()) };
+    "ThreadStackSize" SERVER One CORE "0",
+        "Size in bytes of stack used by threads handling client connections",
+        |d, w| { d.config.thread_stack_size = accept::unsigned("ThreadStackSize", w)?; Ok(()) };
     "ScoreBoardFile" SERVER One ANY_MPM "", "A file for Apache to maintain runtime process management information",
         |d, w| { d.config.scoreboard_file = Some(d.absolute(&w[0])); Ok(()) };
+    "ExtendedStatus" SERVER Flag CORE "On", "\"On\" to track extended status information, \"Off\" to disable",
+        |d, w| { d.config.extended_status = flag(w)?; Ok(()) };
+    "SeeRequestTail" SERVER Flag CORE "Off",
+        "For extended status, \"On\" to see the last 63 chars of the request line, \"Off\" (default) to see the first 63",
+        |d, w| { d.config.see_request_tail = flag(w)?; Ok(()) };
+    "ProxyStatus" SERVER One PROXY "Off", "Configure Status: proxy status to one of: on | off | full",
+        |_, w| match w[0].to_ascii_lowercase().as_str() {
+            "on" | "off" | "full" => Ok(()),
+            _ => Err("must be one of: off | on | full".to_owned()),
+        };
     "ErrorLog" HOST One CORE "", "The filename of the error log",
         |d, w| { d.config.error_log = Some(d.log_file(&w[0])?); Ok(()) };
     "LogLevel" DIRECTORY Many CORE "warn", "Level of verbosity in error logging", Draft::log_level;
@@ -248,6 +320,12 @@ fn flag(words: &[String]) -> Result<bool, String> {
 
 fn int(words: &[String]) -> Result<Option<i64>, String> {
     value::int(&words[0]).map(Some)
+}
+
+/// A number with Apache's complaint, in which the greatest value stands as its source spells it.
+fn bounded<T: TryFrom<i64>>(words: &[String], least: i64, greatest: i64, spelt: &str) -> Result<T, String> {
+    let number = value::integer(&words[0], least, greatest).ok().and_then(|number| T::try_from(number).ok());
+    number.ok_or_else(|| format!("parameter must be a number between {least} and ({spelt}): {}", words[0]))
 }
 
 fn number<T: TryFrom<i64>>(words: &[String], least: i64, greatest: i64) -> Result<T, String> {

@@ -380,6 +380,36 @@ knob_words! {
     }
 }
 
+knob_words! {
+    /// Which limit a later request's line has (`LabLaterLine`, `later-line`).
+    pub enum LaterLine {
+        /// prefork and worker: KeepAliveTimeout (mpm-semantics 2, step 4a).
+        KeepAlive = "keep-alive",
+        /// event: Timeout.
+        Timeout = "timeout",
+    }
+}
+
+knob_words! {
+    /// How a connection counts itself (`LabAccounting`, `accounting`); mpm-semantics 9.2.
+    pub enum Accounting {
+        /// prefork and worker: K until a later request's head is complete, a request's duration counted twice.
+        Sync = "sync",
+        /// event: R from a later request's first byte on, a request's duration counted once.
+        Async = "async",
+    }
+}
+
+knob_words! {
+    /// How log lines are written that are due at the same time (`LabLogLines`, `log-lines`).
+    pub enum LogLines {
+        /// Each with a call of its own, as Apache without BufferedLogs.
+        Each = "each",
+        /// All with one call.
+        Together = "together",
+    }
+}
+
 knobs! {
     /// The core's knobs with their settings. The defaults are prefork's and worker's; event's card says what it does otherwise.
     pub struct CoreKnobs {
@@ -394,11 +424,47 @@ knobs! {
             levels ["wait-first", "read-first"],
             lean "read-first",
             changes "poll calls per closed connection";
-        /// How many small answers to pipelined requests may wait for one common write; 0 writes each at once.
-        coalesce: u32 = "4", "coalesce", directive "LabCoalesce",
-            levels ["0", "4"], range 0..=64,
-            lean "4",
+        /// Small answers to pipelined requests wait for one common write, FlushMaxPipelined of them at most; off writes each at once.
+        coalesce: bool = "on", "coalesce", directive "LabCoalesce",
+            levels ["off", "on"],
+            lean "on",
             changes "writev calls per pipelined request with a small in-memory answer";
+        /// Answers that wait for a common write go on waiting while the next request is only half there, as Apache's do.
+        withhold: bool = "on", "withhold", directive "LabWithhold",
+            levels ["on", "off"],
+            lean "off",
+            changes "answers that a client gets only after it has sent the rest of its next request, or never";
+        /// What the line of a later request on a kept connection may take, wait by wait: KeepAliveTimeout, or Timeout as all else.
+        later_line: LaterLine = "keep-alive", "later-line", directive "LabLaterLine",
+            levels ["keep-alive", "timeout"],
+            lean "keep-alive",
+            changes "poll time-outs while a later request's line is incomplete";
+        /// A process told to finish after an answer that promised to keep the connection: on serves one more request, whose answer
+        /// says close; off closes at once as Apache does, and a request that is on its way goes unanswered.
+        keep_promise: bool = "off", "keep-promise", directive "LabKeepPromise",
+            levels ["off", "on"],
+            lean "on",
+            changes "requests that a graceful restart leaves unanswered";
+        /// Before waiting for the rest of a request, read again as often as Apache does, although the last read took all there was.
+        reread: bool = "on", "reread", directive "LabReread",
+            levels ["on", "off"],
+            lean "off",
+            changes "read calls that return EAGAIN per wait for an incomplete request";
+        /// With ExtendedStatus, the process's CPU times are noted in the scoreboard after each request.
+        request_times: bool = "on", "request-times", directive "LabRequestTimes",
+            levels ["on", "off"],
+            lean "off",
+            changes "times calls per request";
+        /// How a connection counts itself in the scoreboard: as Apache's blocking loop, or as its asynchronous one.
+        accounting: Accounting = "sync", "accounting", directive "LabAccounting",
+            levels ["sync", "async"],
+            lean "async",
+            changes "the Total Duration that server-status shows, and the letter of a later request that is being read";
+        /// Log lines of answers that went out with one write are written one by one, or together.
+        log_lines: LogLines = "each", "log-lines", directive "LabLogLines",
+            levels ["each", "together"],
+            lean "together",
+            changes "write calls to the access log per pipelined request";
     }
 }
 
@@ -447,12 +513,7 @@ mod tests {
             said(knobs.set("file-send", "splice")),
             "'splice' is not a value of file-send; it must be auto, mmap, sendfile or read"
         );
-        assert_eq!(
-            said(knobs.set("coalesce", "65")),
-            "'65' is not a value of coalesce; it must be a whole number from 0 to 64"
-        );
-        assert_eq!(said(knobs.set("coalesce", "+4")), said(knobs.set("coalesce", "+4")));
-        assert!(knobs.set("coalesce", "+4").is_err());
+        assert_eq!(said(knobs.set("coalesce", "4")), "'4' is not a value of coalesce; it must be off or on");
         assert_eq!(said(set_in(&mut [&mut knobs], "coalesce")), "'coalesce' sets no knob; write NAME=VALUE");
         assert_eq!(knobs, CoreKnobs::default(), "a refused value changes nothing");
     }
@@ -467,9 +528,9 @@ mod tests {
         }
         let (mut core, mut other) = (CoreKnobs::default(), Other::default());
         set_in(&mut [&mut core, &mut other], "park=ON").unwrap();
-        set_in(&mut [&mut core, &mut other], "coalesce=0").unwrap();
+        set_in(&mut [&mut core, &mut other], "coalesce=off").unwrap();
         assert!(other.park);
-        assert_eq!(core.coalesce, 0);
+        assert!(!core.coalesce);
         let error = set_in(&mut [&mut core, &mut other], "prak=on").unwrap_err().to_string();
         assert_eq!(error, "no knob is named 'prak'; did you mean 'park'?");
     }
@@ -480,13 +541,29 @@ mod tests {
         apply_profile(&mut knobs, Profile::Lean, &[("linger", "wait-first")]).unwrap();
         assert_eq!(
             knobs,
-            CoreKnobs { file_send: FileSend::Sendfile, linger: LingerStyle::ReadFirst, coalesce: 4 }
+            CoreKnobs {
+                file_send: FileSend::Sendfile,
+                linger: LingerStyle::ReadFirst,
+                reread: false,
+                withhold: false,
+                keep_promise: true,
+                request_times: false,
+                accounting: Accounting::Async,
+                log_lines: LogLines::Together,
+                ..CoreKnobs::default()
+            }
         );
-        let event = [("linger", "read-first"), ("coalesce", "0"), ("park", "all")];
+        let event =
+            [("linger", "read-first"), ("coalesce", "off"), ("later-line", "timeout"), ("park", "all")];
         apply_profile(&mut knobs, Profile::Apache, &event).unwrap();
         assert_eq!(
             knobs,
-            CoreKnobs { file_send: FileSend::Auto, linger: LingerStyle::ReadFirst, coalesce: 0 }
+            CoreKnobs {
+                linger: LingerStyle::ReadFirst,
+                coalesce: false,
+                later_line: LaterLine::Timeout,
+                ..CoreKnobs::default()
+            }
         );
         assert!(apply_profile(&mut knobs, Profile::Apache, &[("coalesce", "many")]).is_err());
     }

@@ -3,6 +3,7 @@
 use super::directive::{self, TABLE};
 use super::draft::Draft;
 use super::knobs::{CoreKnobs, KnobError, KnobRow, KnobSink};
+use super::location;
 use super::nearest::suggestion;
 use super::syntax::{Entry, LIMITS, Parser, words};
 use super::{Config, ConfigError, Place, Warning};
@@ -85,6 +86,10 @@ pub fn load_into(
     let (roots, others): (Vec<&Entry>, Vec<&Entry>) = entries.iter().partition(|entry| is_root(entry));
     for entry in roots.into_iter().chain(others) {
         draft.place = entry.place.clone();
+        if entry.children.is_some() && entry.name.eq_ignore_ascii_case("Location") {
+            draft.config.locations.push(location::read(entry)?);
+            continue;
+        }
         apply(&mut draft, entry, environment, extra)
             .map_err(|message| ConfigError::new(entry.place.clone(), message))?;
     }
@@ -101,7 +106,10 @@ fn apply(
     extra: &mut [&mut dyn KnobSink],
 ) -> Result<(), String> {
     if entry.children.is_some() {
-        return Err(invalid(&format!("<{}", entry.name), ["<IfModule", "<IfDefine"].into_iter()));
+        return Err(invalid(
+            &format!("<{}", entry.name),
+            ["<IfModule", "<IfDefine", "<Location"].into_iter(),
+        ));
     }
     if let Some(row) = directive::find(&entry.name) {
         if !row.is_of_a_present_module(|name| environment.modules.contains(name)) {
@@ -117,6 +125,12 @@ fn apply(
         if let Some(row) = knob(sink.rows(), &entry.name) {
             return set_knob(*sink, row, &entry.arguments);
         }
+    }
+    // Directives that only sections have.
+    if let Some(name) =
+        ["Require", "SetHandler"].into_iter().find(|name| name.eq_ignore_ascii_case(&entry.name))
+    {
+        return Err(format!("{name} not allowed here; put it into <Location>"));
     }
     let knobs = CoreKnobs::ROWS.iter().chain(extra.iter().flat_map(|sink| sink.rows()));
     let known = TABLE.iter().map(|row| row.name).chain(["Define", "UnDefine"]);

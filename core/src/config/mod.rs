@@ -3,20 +3,25 @@
 //! Text becomes a tree with positions (`syntax`), the tree becomes this (`directive`), the numbers that the models use
 //! are corrected the way Apache corrects them (`clamp`), and only then does [`crate::server::Server`] open files.
 
+pub mod accept;
 pub mod clamp;
 pub mod directive;
 mod draft;
 pub mod knobs;
 mod load;
+pub mod location;
 pub mod nearest;
 mod place;
+pub mod read_timeout;
 pub mod syntax;
 mod value;
 
 pub use load::{Environment, Source, load, load_into};
+pub use location::{Handler, Location, Require};
 pub use place::{ConfigError, Place, Warning};
 
 use knobs::CoreKnobs;
+use read_timeout::ReadTimeout;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -43,6 +48,8 @@ pub struct Config {
     pub keep_alive_timeout: Duration,
     /// `MaxKeepAliveRequests`: N serves N + 1 requests on a connection; 0 means no limit.
     pub max_keep_alive_requests: u32,
+    /// `RequestReadTimeout`.
+    pub read_timeout: ReadTimeout,
     /// `LimitRequestLine`, bytes.
     pub limit_request_line: usize,
     /// `LimitRequestFields`, 0 = no limit.
@@ -55,6 +62,12 @@ pub struct Config {
     pub enable_mmap: bool,
     /// `EnableSendfile`.
     pub enable_sendfile: bool,
+    /// `FlushMaxThreshold`: more bytes than this in memory are written before the handler may go on.
+    pub flush_max_threshold: usize,
+    /// `FlushMaxPipelined`: more answers than this do not wait for a common write; `None`: any number.
+    pub flush_max_pipelined: Option<u32>,
+    /// `ReadBufferSize`: bytes of the buffer that a file is read into; 0 is the default. See [`Config::read_size`].
+    pub read_buffer_size: usize,
     /// `TraceEnable`.
     pub trace_enable: bool,
     /// `TypesConfig`: the mime.types file; `None` uses the one compiled in.
@@ -67,6 +80,12 @@ pub struct Config {
     pub pid_file: Option<PathBuf>,
     /// `ScoreBoardFile`: the scoreboard is shared memory whose name is made from this path. `None`: it has no name.
     pub scoreboard_file: Option<PathBuf>,
+    /// `ExtendedStatus`: requests are timed and counted in the scoreboard. On as soon as Apache has mod_status.
+    pub extended_status: bool,
+    /// `SeeRequestTail`: of a long request line the scoreboard shows the end, not the beginning.
+    pub see_request_tail: bool,
+    /// `<Location>` sections, in order.
+    pub locations: Vec<Location>,
     /// `ErrorLog`: `None` is standard error.
     pub error_log: Option<PathBuf>,
     /// `LogLevel`.
@@ -75,6 +94,15 @@ pub struct Config {
     pub custom_log: Option<CustomLog>,
     /// `ListenBacklog`.
     pub listen_backlog: u32,
+    /// Listening sockets and accept serialisation.
+    pub accepting: accept::Accepting,
+    /// `GracefulShutdownTimeout`: bound of a graceful stop; zero is none (mpm-semantics 6).
+    pub graceful_shutdown_timeout: Duration,
+    /// `ThreadStackSize`, bytes; 0 is the system's default.
+    pub thread_stack_size: usize,
+    /// `MaxMemFree`, KiB. Read and checked, and without effect: there are no memory pools here whose free list it could
+    /// bound; buffers belong to threads and are kept.
+    pub max_mem_free: usize,
     /// What the models read. Numbers as written; `clamp` makes them consistent.
     pub mpm: MpmDirectives,
     /// The core's own mechanisms.
@@ -141,6 +169,21 @@ pub enum LogLevel {
     Trace,
 }
 
+impl Config {
+    /// How much of a file one read asks for: what APR leaves of `ReadBufferSize` when the buffer's pages and its
+    /// book-keeping (72 bytes) are taken off, and never less than the 8,000 bytes of its smallest buffer.
+    pub fn read_size(&self) -> usize {
+        const LEAST: usize = 8000;
+        const PAGE: usize = 4096;
+        const KEPT: usize = 72;
+        let size = self.read_buffer_size;
+        if size <= LEAST {
+            return LEAST;
+        }
+        size.min(size.next_multiple_of(PAGE) - KEPT)
+    }
+}
+
 impl Default for Config {
     fn default() -> Config {
         Config {
@@ -153,24 +196,58 @@ impl Default for Config {
             keep_alive: true,
             keep_alive_timeout: Duration::from_secs(5),
             max_keep_alive_requests: 100,
+            read_timeout: ReadTimeout::default(),
             limit_request_line: 8190,
             limit_request_fields: 100,
             limit_request_field_size: 8190,
             limit_request_body: 1 << 30,
             enable_mmap: true,
             enable_sendfile: false,
+            flush_max_threshold: 65_535,
+            flush_max_pipelined: Some(4),
+            read_buffer_size: 0,
             trace_enable: false,
             types_config: None,
             user: None,
             group: None,
             pid_file: None,
             scoreboard_file: None,
+            extended_status: true,
+            see_request_tail: false,
+            locations: Vec::new(),
             error_log: None,
             log_level: LogLevel::Warn,
             custom_log: None,
             listen_backlog: 511,
+            accepting: accept::Accepting::default(),
+            graceful_shutdown_timeout: Duration::ZERO,
+            thread_stack_size: 0,
+            max_mem_free: 2048,
             mpm: MpmDirectives::default(),
             knobs: CoreKnobs::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_read_in_apaches_steps() {
+        // Recorded from Apache 2.4.71.
+        for (directive, read) in [
+            (0, 8000),
+            (100, 8000),
+            (8192, 8120),
+            (8193, 8193),
+            (10_000, 10_000),
+            (16_384, 16_312),
+            (65_536, 65_464),
+            (100_000, 100_000),
+        ] {
+            let config = Config { read_buffer_size: directive, ..Config::default() };
+            assert_eq!(config.read_size(), read, "ReadBufferSize {directive}");
         }
     }
 }

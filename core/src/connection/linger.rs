@@ -45,7 +45,11 @@ impl Connection {
         short: bool,
         reason: CloseReason,
     ) -> Flow {
-        cx.slot.set(Status::Closing);
+        let short = short || self.impatient;
+        // The answer to a head that was refused is logged late, after the state says that the connection closes
+        // (mpm-semantics 9.2, L).
+        let refused = self.exchange.as_deref().is_some_and(|exchange| exchange.refused);
+        cx.slot.set(if refused { Status::Log } else { Status::Closing });
         if let Some(exchange) = self.exchange.as_deref_mut() {
             exchange.write_log(cx, &self.peer);
         }
@@ -60,7 +64,6 @@ impl Connection {
 
     /// Linger. Reads and forgets until the client closes, is silent for too long, or has had its total time.
     pub(super) fn linger(&mut self, cx: &mut ThreadContext<'_>, mut state: Lingering) -> Flow {
-        cx.slot.set(Status::Closing);
         let style = cx.server.config.knobs.linger;
         let limits = cx.server.linger_limits(state.short);
         while state.waited {

@@ -14,12 +14,14 @@
 mod exchange;
 mod linger;
 mod output;
+mod patience;
 mod read;
 mod respond;
 pub mod step;
 
 pub use exchange::Exchange;
 
+use crate::config::knobs::LingerStyle;
 use crate::context::ThreadContext;
 use crate::request::Peer;
 use crate::slot::Status;
@@ -40,6 +42,9 @@ pub struct Connection {
     phase: Phase,
     /// Responses after which the connection was kept: what MaxKeepAliveRequests counts.
     kept: u32,
+    /// A request took too long to arrive: whatever follows, the close lingers only briefly (the note
+    /// "short-lingering-close" of mod_reqtimeout).
+    impatient: bool,
     /// Borrowed from the thread while a request is in progress; an idle connection holds none.
     exchange: Option<Box<Exchange>>,
 }
@@ -74,6 +79,8 @@ enum AfterSend {
     Next { probed: bool },
     /// The response said close.
     Close,
+    /// The response did not say close, but the process is told to end.
+    Retire,
     /// Answers to earlier requests are out: go on reading the next head.
     ReadRequest,
     /// An interim response, or answers to earlier requests, are out: read the body.
@@ -98,6 +105,7 @@ impl Connection {
             local_known: local.is_some(),
             phase: Phase::Fresh,
             kept: 0,
+            impatient: false,
             exchange: None,
         }
     }
@@ -112,10 +120,14 @@ impl Connection {
     /// Call with [`Wake::Ready`] for a new connection and whenever what it waits for is ready, with [`Wake::Expired`]
     /// when the limit passed, with [`Wake::Evicted`] to end it.
     pub fn advance(&mut self, cx: &mut ThreadContext<'_>, wake: Wake) -> Step {
+        let was_idle = matches!(self.phase, Phase::KeepAlive);
         match wake {
             Wake::Ready => {}
             Wake::Expired => self.expired(cx),
             Wake::Evicted => self.evicted(),
+        }
+        if wake != Wake::Ready && cx.leaving.stopping() && was_idle {
+            cx.leaving.close_kept();
         }
         loop {
             let flow = match self.phase {
@@ -139,7 +151,7 @@ impl Connection {
 
     /// Fresh: makes the socket non-blocking, learns its local address if need be.
     fn start(&mut self, cx: &mut ThreadContext<'_>) -> Flow {
-        cx.slot.set(Status::Read);
+        cx.report_connection(&self.peer, self.kept);
         if !self.local_known {
             match sys::local_address(self.fd()) {
                 Ok(address) => self.peer.local = address,
@@ -158,18 +170,23 @@ impl Connection {
     /// it has just been made.
     fn next_request(&mut self, cx: &mut ThreadContext<'_>, probed: bool) -> Flow {
         let exchange = self.exchange.as_deref_mut().expect("held from the request's first byte to here");
+        exchange.eat_blank_lines();
         exchange.finish_request();
-        if cx.leaving.stopping() {
-            return Flow::Go(Phase::Send { then: AfterSend::Close });
+        // Apache looks here (mpm-semantics 2, step 4d), although the answer has gone out without `Connection: close` and the
+        // client may already have sent its next request.
+        if cx.leaving.immediately() || (cx.leaving.stopping() && !cx.server.config.knobs.keep_promise) {
+            cx.leaving.close_kept();
+            return Flow::Go(Phase::Send { then: AfterSend::Retire });
         }
         if exchange.has_input() {
-            cx.slot.set(Status::Read);
+            cx.report_next(&self.peer, self.kept);
             return Flow::Go(Phase::ReadRequest);
         }
         if !probed {
-            match read::fill(self.socket.as_ref(), exchange) {
+            match read::look(self.socket.as_ref(), exchange, cx) {
                 read::Filled::Some => {
-                    cx.slot.set(Status::Read);
+                    exchange.finish_request();
+                    cx.report_next(&self.peer, self.kept);
                     return Flow::Go(Phase::ReadRequest);
                 }
                 read::Filled::Nothing => {}
@@ -185,7 +202,7 @@ impl Connection {
 
     /// KeepAlive, ready: the next request begins (or the client has left, which its first read will say).
     fn resume(&mut self, cx: &mut ThreadContext<'_>) -> Flow {
-        cx.slot.set(Status::Read);
+        cx.report_next(&self.peer, self.kept);
         Flow::Go(Phase::ReadRequest)
     }
 
@@ -194,7 +211,11 @@ impl Connection {
         self.phase = match self.phase {
             Phase::ReadRequest => self.request_timed_out(cx),
             Phase::ReadBody => self.body_timed_out(cx),
-            Phase::KeepAlive => Phase::StartLinger { short: true, reason: CloseReason::KeepAliveExpired },
+            Phase::KeepAlive => {
+                // event's alone is short: it is the queue it goes to (mpm-semantics 4.2).
+                let short = cx.server.config.knobs.linger == LingerStyle::ReadFirst;
+                Phase::StartLinger { short, reason: CloseReason::KeepAliveExpired }
+            }
             Phase::Send { .. } => Phase::StartLinger { short: false, reason: CloseReason::TimedOut },
             Phase::Linger(lingering) => Phase::Closed(lingering.reason()),
             Phase::Fresh | Phase::NextRequest { .. } | Phase::StartLinger { .. } | Phase::Closed(_) => {

@@ -1,15 +1,12 @@
 //! What is owed to the socket: memory, mapped files, file ranges; when it blocks, and who has to wait then.
 
 use crate::http::response::{FileBody, Piece};
-use crate::server::FileStrategy;
+use crate::server::{FileStrategy, Server};
 use crate::sys;
 use nix::errno::Errno;
 use std::io::IoSlice;
 use std::os::fd::RawFd;
 
-/// `FlushMaxThreshold`: more than this in memory keeps the handler, and with it a worker, until it is written; less
-/// may be finished by whoever is told that the socket is writable (mpm-semantics 4.5).
-const FLUSH_MAX_THRESHOLD: usize = 65_535;
 /// Apache maps a file in steps of this size.
 const MAP_STEP: u64 = 4 << 20;
 /// Mappings start on a page.
@@ -30,6 +27,8 @@ pub(super) struct Output {
     next: usize,
     current: Current,
     corked: bool,
+    /// The handler is done: what is left is written without anybody waiting for it, however much it is.
+    completing: bool,
     /// Answers waiting in `memory` for a common write.
     deferred: u32,
     /// Bytes ever written.
@@ -49,6 +48,31 @@ enum Current {
     Heap { offset: u64, left: u64 },
 }
 
+/// What the configuration says about sending.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Manner {
+    strategy: FileStrategy,
+    /// Whether a file too short for `sendfile` may be mapped.
+    maps: bool,
+    /// `FlushMaxThreshold`: more than this in memory keeps the handler, and with it a worker, until it is written; less
+    /// may be finished by whoever is told that the socket is writable (mpm-semantics 4.5).
+    threshold: usize,
+    /// Bytes per read of a file.
+    read_size: usize,
+}
+
+impl Manner {
+    pub(super) fn of(server: &Server) -> Manner {
+        let config = &server.config;
+        Manner {
+            strategy: server.file_send,
+            maps: config.enable_mmap,
+            threshold: config.flush_max_threshold,
+            read_size: server.read_size,
+        }
+    }
+}
+
 /// How far a write got.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Progress {
@@ -58,6 +82,8 @@ pub(super) enum Progress {
     Blocked {
         /// The handler is not done: too much is still in memory.
         in_handler: bool,
+        /// The handler has left with this very call.
+        just_left: bool,
     },
 }
 
@@ -88,6 +114,11 @@ impl Output {
         self.next = 0;
     }
 
+    /// Closes the file that was sent. Not part of [`Output::write`]: Apache closes it after the request is logged.
+    pub(super) fn close_file(&mut self) {
+        self.file = None;
+    }
+
     /// Counts an answer that waits, and says how many do.
     pub(super) fn defer(&mut self) -> u32 {
         self.deferred += 1;
@@ -106,63 +137,87 @@ impl Output {
     /// # Errors
     /// The client is gone, or the file was cut short under us: the promised length cannot be kept, so the connection
     /// must end (EFAULT from a vanished mapping, EIO for a short read).
-    pub(super) fn write(&mut self, fd: RawFd, strategy: FileStrategy) -> Result<Progress, Errno> {
+    pub(super) fn write(&mut self, fd: RawFd, manner: Manner) -> Result<Progress, Errno> {
         loop {
-            if matches!(self.current, Current::None) {
-                self.load(fd, strategy)?;
+            // Memory above the threshold does not wait for the file behind it.
+            if matches!(self.current, Current::None) && self.pending() <= manner.threshold {
+                self.load(manner);
             }
             let blocked = match self.current {
                 Current::None if self.pending() == 0 => break,
                 Current::None => self.write_memory(fd)?,
-                Current::Map { .. } => self.write_map(fd)?,
+                Current::Map { .. } => self.write_map(fd, manner)?,
                 Current::Range { .. } => self.write_range(fd)?,
                 Current::Heap { .. } => {
-                    self.read_heap()?;
+                    self.read_heap(manner)?;
+                    self.cork_before_more(fd, self.pending(), manner);
                     self.write_memory(fd)?
                 }
             };
             if blocked {
-                return Ok(Progress::Blocked { in_handler: self.in_handler() });
+                self.uncork(fd);
+                let in_handler = !self.completing && self.in_memory() > manner.threshold;
+                let just_left = !in_handler && !std::mem::replace(&mut self.completing, !in_handler);
+                return Ok(Progress::Blocked { in_handler, just_left });
             }
         }
-        if self.corked {
-            sys::set_cork(fd, false);
-            self.corked = false;
-        }
+        self.uncork(fd);
+        self.completing = false;
         self.memory.clear();
         self.sent = 0;
         self.deferred = 0;
-        self.file = None;
         Ok(Progress::Done)
     }
 
     /// Takes the next piece in hand.
-    fn load(&mut self, fd: RawFd, strategy: FileStrategy) -> Result<(), Errno> {
-        let Some(body) = &self.file else { return Ok(()) };
+    fn load(&mut self, manner: Manner) {
+        let Some(body) = &self.file else { return };
         while let Some(piece) = body.pieces.get(self.next) {
             self.next += 1;
             match piece {
                 Piece::Memory(bytes) => self.memory.extend_from_slice(bytes),
                 Piece::File { length: 0, .. } => {}
                 Piece::File { offset, length } => {
-                    self.current = match strategy {
+                    self.current = match manner.strategy {
                         FileStrategy::Sendfile if *length >= MIN_SENDFILE => {
-                            if self.pending() > 0 && !self.corked {
-                                sys::set_cork(fd, true);
-                                self.corked = true;
-                            }
                             Current::Range { offset: *offset, left: *length }
                         }
                         FileStrategy::Mmap => map_step(body, *offset, *length),
+                        FileStrategy::Sendfile if manner.maps => map_step(body, *offset, *length),
                         FileStrategy::Sendfile | FileStrategy::Read => {
                             Current::Heap { offset: *offset, left: *length }
                         }
                     };
-                    return Ok(());
+                    return;
                 }
             }
         }
-        Ok(())
+    }
+
+    /// A write of `length` bytes behind which more of the file must still be fetched holds its last segment back, if it is
+    /// made because the threshold is passed.
+    fn cork_before_more(&mut self, fd: RawFd, length: usize, manner: Manner) {
+        let more = match &self.current {
+            Current::Map { rest, .. } => rest.1 > 0,
+            Current::Heap { left, .. } => *left > 0,
+            Current::None | Current::Range { .. } => false,
+        };
+        let more_pieces = || self.file.as_ref().is_some_and(|body| self.next < body.pieces.len());
+        if length > manner.threshold && (more || more_pieces()) {
+            self.cork(fd);
+        }
+    }
+
+    fn cork(&mut self, fd: RawFd) {
+        if !std::mem::replace(&mut self.corked, true) {
+            sys::set_cork(fd, true);
+        }
+    }
+
+    fn uncork(&mut self, fd: RawFd) {
+        if std::mem::take(&mut self.corked) {
+            sys::set_cork(fd, false);
+        }
     }
 
     /// Memory only. True if the socket is full.
@@ -177,11 +232,16 @@ impl Output {
     }
 
     /// Memory and the mapping behind it, in one call.
-    fn write_map(&mut self, fd: RawFd) -> Result<bool, Errno> {
+    fn write_map(&mut self, fd: RawFd, manner: Manner) -> Result<bool, Errno> {
+        if let Current::Map { map, from, .. } = &self.current {
+            self.cork_before_more(fd, self.pending() + map.length() - from, manner);
+        }
         loop {
             let Current::Map { map, from, rest } = &mut self.current else { return Ok(false) };
             if *from == map.length() {
                 let (offset, left) = *rest;
+                // Unmapped before the next step is mapped.
+                self.current = Current::None;
                 self.current = match &self.file {
                     Some(body) if left > 0 => map_step(body, offset, left),
                     _ => Current::None,
@@ -203,8 +263,11 @@ impl Output {
 
     /// Header by `writev`, then the file by `sendfile`.
     fn write_range(&mut self, fd: RawFd) -> Result<bool, Errno> {
-        if self.write_memory(fd)? {
-            return Ok(true);
+        if self.pending() > 0 {
+            self.cork(fd);
+            if self.write_memory(fd)? {
+                return Ok(true);
+            }
         }
         loop {
             let (Current::Range { offset, left }, Some(body)) = (&mut self.current, &self.file) else {
@@ -223,13 +286,20 @@ impl Output {
                     *offset += written as u64;
                     *left -= written as u64;
                     self.total += written as u64;
+                    // A part only: the socket is as good as full, which the handler, not yet gone, tries once more.
+                    if *left > 0 && written < count {
+                        if self.completing {
+                            return Ok(true);
+                        }
+                        self.uncork(fd);
+                    }
                 }
             }
         }
     }
 
-    /// Fills `memory` up to the flush threshold from the file, in reads of Apache's size.
-    fn read_heap(&mut self) -> Result<(), Errno> {
+    /// Fills `memory` past the flush threshold from the file, in reads of Apache's size.
+    fn read_heap(&mut self, manner: Manner) -> Result<(), Errno> {
         let (Current::Heap { offset, left }, Some(body)) = (&mut self.current, &self.file) else {
             return Ok(());
         };
@@ -237,11 +307,11 @@ impl Output {
             self.memory.drain(..self.sent);
             self.sent = 0;
         }
-        while *left > 0 && self.memory.len() <= FLUSH_MAX_THRESHOLD {
-            let want = usize::try_from(*left).unwrap_or(usize::MAX).min(sys::READ_SIZE);
+        while *left > 0 && self.memory.len() <= manner.threshold {
+            let want = usize::try_from(*left).unwrap_or(usize::MAX).min(manner.read_size);
             let start = self.memory.len();
             self.memory.resize(start + want, 0);
-            let got = sys::pread(&body.file, &mut self.memory[start..], *offset)?;
+            let got = sys::read_at(&body.file, &mut self.memory[start..], *offset)?;
             self.memory.truncate(start + got);
             if got == 0 {
                 return Err(Errno::EIO);
@@ -260,16 +330,11 @@ impl Output {
         self.total += written as u64;
     }
 
-    /// Is more in memory, or still to come through memory, than may be left to write completion?
-    fn in_handler(&self) -> bool {
-        let more_pieces = self.file.as_ref().is_some_and(|b| self.next < b.pieces.len());
+    /// Bytes that lie in memory, mapped ones included: what of the file is not fetched yet does not count.
+    fn in_memory(&self) -> usize {
         match &self.current {
-            Current::Map { map, from, rest } => {
-                self.pending() + map.length() - from > FLUSH_MAX_THRESHOLD || rest.1 > 0 || more_pieces
-            }
-            Current::Heap { .. } => true,
-            Current::Range { .. } => self.pending() > FLUSH_MAX_THRESHOLD,
-            Current::None => self.pending() > FLUSH_MAX_THRESHOLD || more_pieces,
+            Current::Map { map, from, .. } => self.pending() + map.length() - from,
+            Current::None | Current::Heap { .. } | Current::Range { .. } => self.pending(),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! From a chosen response to bytes owed, sent and logged: persistence, coalescing, the access log.
 
 use super::exchange::Answered;
-use super::output::Progress;
+use super::output::{Manner, Progress};
 use super::step::{CloseReason, ConnState, Interest};
 use super::{AfterSend, Connection, Flow, Phase, is_gone, read};
 use crate::config::Config;
@@ -97,47 +97,75 @@ impl Connection {
     }
 
     /// A small answer made in memory: look for a pipelined request first, then write, the order of Apache's calls. With
-    /// more input at hand, up to `coalesce` answers wait for one common write.
+    /// more input at hand, up to FlushMaxPipelined answers of together less than 4096 bytes wait for one common write; one
+    /// more is written, and they with it, before anybody looks.
     fn defer(&mut self, cx: &mut ThreadContext<'_>, emitted: u64) -> Flow {
         let exchange = self.exchange.as_deref_mut().expect("holds the request");
         let deferred = exchange.output.defer();
-        let behind = exchange.request_end < exchange.input.len();
-        let more = behind
-            || match read::fill(self.socket.as_ref(), exchange) {
-                read::Filled::Some => true,
-                read::Filled::Nothing | read::Filled::End => false,
-                read::Filled::Failed => return Flow::Close(CloseReason::Client),
-            };
-        if more && deferred <= cx.server.config.knobs.coalesce {
+        let config = &cx.server.config;
+        let waits = config.knobs.coalesce;
+        let full = config.flush_max_pipelined.is_some_and(|most| deferred > most)
+            || exchange.output.pending() >= SMALL_RESPONSE;
+        if waits && full {
+            return Flow::Go(Phase::Send { then: AfterSend::Next { probed: false } });
+        }
+        let more = match read::look(self.socket.as_ref(), exchange, cx) {
+            read::Filled::Some => true,
+            read::Filled::Nothing | read::Filled::End => false,
+            read::Filled::Failed => return Flow::Close(CloseReason::Client),
+        };
+        if more && waits {
             exchange.format_log(cx, &self.peer, Some(emitted));
+            exchange.end_handler(cx, true);
             return Flow::Go(Phase::NextRequest { probed: true });
         }
         Flow::Go(Phase::Send { then: AfterSend::Next { probed: !more } })
     }
 
     /// Send. Entered with bytes owed; leaves when all are with the kernel.
+    ///
+    /// When the handler leaves with bytes still owed, Apache looks for a pipelined request and tries the socket once more
+    /// before anybody waits.
     pub(super) fn send(&mut self, cx: &mut ThreadContext<'_>, then: AfterSend) -> Flow {
         let fd = self.fd();
         let exchange = self.exchange.as_deref_mut().expect("holds the output");
-        match exchange.output.write(fd, cx.server.file_send) {
+        // Writing makes APR forget that the last read was short.
+        exchange.drained &= !cx.server.config.knobs.reread;
+        match exchange.output.write(fd, Manner::of(cx.server)) {
             Ok(Progress::Done) => {}
-            Ok(Progress::Blocked { in_handler }) => {
+            Ok(Progress::Blocked { just_left: true, .. }) => {
+                let unprobed = then == AfterSend::Next { probed: false };
+                if !unprobed || exchange.request_end < exchange.input.len() {
+                    return Flow::Go(Phase::Send { then });
+                }
+                return match read::probe(self.socket.as_ref(), exchange, cx) {
+                    read::Filled::Failed => Flow::Close(CloseReason::Client),
+                    _ => Flow::Go(Phase::Send { then: AfterSend::Next { probed: true } }),
+                };
+            }
+            Ok(Progress::Blocked { in_handler, .. }) => {
                 let state = if in_handler { ConnState::Output } else { ConnState::WriteCompletion };
+                if !in_handler {
+                    exchange.end_handler(cx, false);
+                }
                 return self.wait(state, Interest::Write, cx.server.config.timeout);
             }
             Err(errno) if is_gone(errno) => return Flow::Close(CloseReason::Client),
             Err(errno) => return Flow::Close(CloseReason::Error(errno as i32)),
         }
-        cx.slot.set(Status::Log);
-        exchange.write_log(cx, &self.peer);
+        if matches!(then, AfterSend::ReadRequest | AfterSend::ReadBody) {
+            exchange.write_lines(cx);
+        } else {
+            cx.slot.set(Status::Log);
+            exchange.write_log(cx, &self.peer);
+            exchange.output.close_file();
+        }
         match then {
             AfterSend::Next { probed } => Flow::Go(Phase::NextRequest { probed }),
             AfterSend::Close => self.begin_linger(false, CloseReason::Finished),
+            AfterSend::Retire => self.begin_linger(false, CloseReason::Retired),
             AfterSend::ReadRequest => Flow::Go(Phase::ReadRequest),
-            AfterSend::ReadBody => {
-                cx.slot.set(Status::Write);
-                Flow::Go(Phase::ReadBody)
-            }
+            AfterSend::ReadBody => Flow::Go(Phase::ReadBody),
         }
     }
 }

@@ -61,8 +61,8 @@ pub enum Wake {
 ///
 /// | state | Apache 2.4 | time-out | scoreboard letter |
 /// |---|---|---|---|
-/// | `ReadRequest` | PROCESSING (READ_REQUEST_LINE) | Timeout | R |
-/// | `ReadBody` | HANDLER, reading the body | Timeout | W |
+/// | `ReadRequest` | PROCESSING (READ_REQUEST_LINE) | Timeout, RequestReadTimeout header | R |
+/// | `ReadBody` | HANDLER, reading the body | Timeout, RequestReadTimeout body | W |
 /// | `Backend` | HANDLER, waiting for another server | Timeout | W |
 /// | `Output` | HANDLER, more than FlushMaxThreshold of memory unsent | Timeout | W |
 /// | `WriteCompletion` | WRITE_COMPLETION | Timeout | W |
@@ -119,6 +119,8 @@ pub enum CloseReason {
     Client,
     /// The response said `Connection: close`, and the client has seen it.
     Finished,
+    /// The process ends, and the last response did not say so.
+    Retired,
     /// KeepAliveTimeout passed without another request.
     KeepAliveExpired,
     /// Timeout passed in the middle of a request or a response.

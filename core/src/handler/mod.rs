@@ -3,4 +3,5 @@
 pub mod dir;
 pub mod error_page;
 pub mod file;
+pub mod status;
 pub mod trace;

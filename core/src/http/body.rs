@@ -11,6 +11,8 @@ pub struct BodyReader {
     state: State,
     /// Bytes left of the counted body or of the chunk.
     left: u64,
+    /// Some of it has come.
+    begun: bool,
     /// Bytes of the body so far, and how many are allowed. Like Apache this counts what came, not what a chunk's size
     /// announces.
     taken: u64,
@@ -99,6 +101,7 @@ impl BodyReader {
         BodyReader {
             state,
             left,
+            begun: false,
             taken: 0,
             limit: if limit == 0 { i64::MAX as u64 } else { limit },
             line: 0,
@@ -115,6 +118,16 @@ impl BodyReader {
         self
     }
 
+    /// Is a line of the framing what comes next, not content?
+    pub fn in_line(&self) -> bool {
+        !matches!(self.state, State::Counted | State::Data | State::Done)
+    }
+
+    /// Has content begun that is not whole yet?
+    pub fn in_content(&self) -> bool {
+        self.begun && matches!(self.state, State::Counted | State::Data)
+    }
+
     /// Takes the next bytes.
     pub fn consume(&mut self, bytes: &[u8]) -> Consumed {
         let mut at = 0;
@@ -123,6 +136,7 @@ impl BodyReader {
             if matches!(self.state, State::Counted | State::Data) {
                 let used = (bytes.len() - at).min(usize::try_from(self.left).unwrap_or(usize::MAX));
                 self.left -= used as u64;
+                self.begun |= used > 0;
                 at += used;
                 self.taken = self.taken.saturating_add(used as u64);
                 if self.state == State::Data && self.taken > self.limit {
@@ -190,6 +204,7 @@ impl BodyReader {
             (State::SizeLf, b'\n') => {
                 self.line = 0;
                 self.count = 0;
+                self.begun = false;
                 Ok(if self.left > 0 { State::Data } else { State::TrailerStart })
             }
             (State::SizeLf, _) | (_, b'\n') => Err(BAD_CHUNK),

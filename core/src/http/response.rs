@@ -12,6 +12,8 @@ use std::os::fd::OwnedFd;
 pub struct Response {
     /// Status code.
     pub status: u16,
+    /// `Refresh`, seconds.
+    pub refresh: Option<i64>,
     /// `Location`.
     pub location: Option<Vec<u8>>,
     /// `Allow`.
@@ -126,6 +128,7 @@ impl Response {
     pub fn new(status: u16) -> Response {
         Response {
             status,
+            refresh: None,
             location: None,
             allow: None,
             last_modified: None,
@@ -195,6 +198,9 @@ impl Response {
         }
         field("Date: ", envelope.date.as_bytes());
         field("Server: ", envelope.server.as_bytes());
+        if let Some(seconds) = self.refresh {
+            field("Refresh: ", seconds.to_string().as_bytes());
+        }
         if let Some(location) = &self.location {
             field("Location: ", location);
         }

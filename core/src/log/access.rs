@@ -173,7 +173,7 @@ fn text_or_dash(text: &[u8], out: &mut Vec<u8>) {
 
 /// A client cannot forge a line: quotes, backslashes and everything unprintable are escaped as Apache does
 /// (mod_log_config, "Format Notes").
-fn escaped(text: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn escaped(text: &[u8], out: &mut Vec<u8>) {
     for &byte in text {
         match byte {
             b'"' | b'\\' => out.extend_from_slice(&[b'\\', byte]),

@@ -5,10 +5,12 @@
 
 pub mod map;
 
+use crate::config::Handler;
+use crate::config::location;
 use crate::context::ThreadContext;
 use crate::handler::dir::{self, Index};
 use crate::handler::error_page::{self, Subject};
-use crate::handler::{file, trace};
+use crate::handler::{file, status, trace};
 use crate::http::head::{BodyFraming, Detail, Head, Method, Refusal, Version};
 use crate::http::response::{Body, Length, Response};
 use map::{Found, Place, is_hidden};
@@ -122,9 +124,16 @@ fn answer(
     if head.method == Method::Trace {
         return trace(config.trace_enable, head, buffer, &subject);
     }
+    let applied = location::apply(&config.locations, place.url_path());
     let mut found = place.look_up();
-    if found == Found::Denied || is_hidden(place.name()) {
+    let admitted = applied.admits(peer.remote.ip(), peer.local.ip());
+    if found == Found::Denied || is_hidden(place.name()) || !admitted {
         return early(error_page::answer(403, &subject));
+    }
+    if applied.handler == Handler::ServerStatus
+        && let Some(response) = status::answer(cx, head, buffer, peer)
+    {
+        return Ok(response);
     }
     if found == Found::Directory {
         if !place.url_path().ends_with(b"/") {

@@ -51,10 +51,11 @@ pub fn sendfile(socket: RawFd, file: &OwnedFd, offset: &mut i64, count: usize) -
     check(unsafe { libc::sendfile(socket, file.as_raw_fd(), offset, count) })
 }
 
-/// Reads a file at an offset into `buffer`. `Ok(0)` is end of file.
-pub fn pread(file: &OwnedFd, buffer: &mut [u8], offset: u64) -> Result<usize> {
-    // SAFETY: `buffer` is writable for its whole length.
-    check(unsafe { libc::pread(file.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), offset as i64) })
+/// Reads a file at an offset into `buffer`: `lseek` and `read`, the two calls that APR makes. `Ok(0)` is end of file.
+pub fn read_at(file: &OwnedFd, buffer: &mut [u8], offset: u64) -> Result<usize> {
+    // SAFETY: lseek takes no pointer.
+    check(unsafe { libc::lseek(file.as_raw_fd(), offset as i64, libc::SEEK_SET) } as isize)?;
+    read(file.as_raw_fd(), buffer)
 }
 
 /// Holds partial segments back (`true`) or lets them go (`false`). Only an optimisation: errors are ignored.
@@ -266,6 +267,33 @@ pub fn times() -> [i64; 4] {
 pub fn now_us() -> i64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or(Duration::ZERO);
     since.as_micros() as i64
+}
+
+/// Local time in a format of `strftime`; empty if the result is longer than 127 bytes.
+pub fn format_local(seconds: i64, format: &std::ffi::CStr) -> String {
+    // SAFETY: tm is plain data for which all zeroes is a valid value (its one pointer, the zone name, may be null).
+    let mut tm: libc::tm = unsafe { std::mem::zeroed() };
+    let mut text = [0_u8; 128];
+    // SAFETY: all pointers are valid for the calls, and the length of `text` is given.
+    let length = unsafe {
+        libc::localtime_r(&raw const seconds, &raw mut tm);
+        libc::strftime(text.as_mut_ptr().cast(), text.len(), format.as_ptr(), &raw const tm)
+    };
+    String::from_utf8_lossy(&text[..length]).into_owned()
+}
+
+/// The system's load averages over 1, 5 and 15 minutes; zeroes where there are none.
+pub fn load_average() -> [f64; 3] {
+    let mut load = [0.0; 3];
+    // SAFETY: the array has room for the three numbers asked for.
+    unsafe { libc::getloadavg(load.as_mut_ptr(), 3) };
+    load
+}
+
+/// Clock ticks in a second: the unit of [`times`].
+pub fn clock_ticks() -> i64 {
+    // SAFETY: sysconf takes no pointer.
+    unsafe { libc::sysconf(libc::_SC_CLK_TCK) }
 }
 
 /// Local time in the access log's form, `01/Dec/2026:02:03:04 +0000`. The first call of a process reads the time zone.

@@ -18,10 +18,12 @@ use std::time::{Duration, Instant};
 pub const PATIENCE: Duration = Duration::from_secs(45);
 /// How often a condition is looked at.
 pub const LOOK: Duration = Duration::from_millis(10);
+/// A state of the scoreboard that is over sooner is an instant on the way to another.
+const INSTANT: Duration = Duration::from_millis(400);
 
 /// A server that runs for one scenario.
 pub struct Bench {
-    running: Running,
+    pub(super) running: Running,
     /// Name of the model.
     pub model: String,
 }
@@ -175,7 +177,7 @@ impl Bench {
     /// Asks again and again until there is an answer.
     pub fn wait<T>(&self, what: &str, mut ask: impl FnMut() -> Option<T>) -> Result<T, Trouble> {
         within(PATIENCE, &mut ask).ok_or_else(|| {
-            let board = self.board().map_or_else(|_| "unreadable".to_owned(), |board| board.letters());
+            let board = self.board().map_or_else(|_| "unreadable".to_owned(), |board| board.living());
             Trouble::failed(format!("waited in vain: {what} (scoreboard {board})"))
         })
     }
@@ -190,6 +192,34 @@ impl Bench {
         self.wait(&format!("the scoreboard shows {letters}"), || {
             (self.board().ok()?.living() == letters).then_some(())
         })
+    }
+
+    /// The letters of slots that are not dead, once they have stood still for a moment.
+    pub fn settled(&self) -> Result<String, Trouble> {
+        let states = self.letters_until(|_| true)?;
+        Ok(states.into_iter().map(|(letters, _)| letters).next_back().unwrap_or_default())
+    }
+
+    /// Follows the letters of slots that are not dead: what they were and for how long, without instants, until they stand still
+    /// and `done` says so of them.
+    pub fn letters_until(
+        &self,
+        mut done: impl FnMut(&str) -> bool,
+    ) -> Result<Vec<(String, Duration)>, Trouble> {
+        let mut states: Vec<(String, Duration)> = Vec::new();
+        let (mut now, mut since) = (self.board()?.living(), Instant::now());
+        self.wait("the scoreboard stands still in the end", || {
+            let letters = self.board().ok()?.living();
+            let lasted = since.elapsed();
+            if letters == now {
+                return (done(&letters) && lasted > INSTANT).then_some(());
+            }
+            keep(&mut states, std::mem::replace(&mut now, letters), lasted);
+            since = Instant::now();
+            None
+        })?;
+        keep(&mut states, now, since.elapsed());
+        Ok(states)
     }
 
     /// Waits until no request is in progress: every worker is ready, or waits between two requests.
@@ -226,6 +256,25 @@ pub fn within<T>(limit: Duration, ask: &mut dyn FnMut() -> Option<T>) -> Option<
         }
         std::thread::sleep(LOOK);
     }
+}
+
+/// Adds a state that has ended, unless it was an instant; one that only an instant interrupted goes on.
+fn keep(states: &mut Vec<(String, Duration)>, letters: String, lasted: Duration) {
+    match states.last_mut() {
+        Some((last, before)) if lasted <= INSTANT || *last == letters => *before += lasted,
+        None if lasted <= INSTANT => {}
+        _ => states.push((letters, lasted)),
+    }
+}
+
+/// States as an expectation says them: `K for 2-4 s, C for 2-4 s, _`. The last one goes on.
+pub fn story(states: &[(String, Duration)], each: Range<u32>) -> String {
+    let last = states.len().saturating_sub(1);
+    let state = |(index, (letters, lasted)): (usize, &(String, Duration))| match index {
+        _ if index == last => letters.clone(),
+        _ => format!("{letters} for {}", span(*lasted, each.clone())),
+    };
+    states.iter().enumerate().map(state).collect::<Vec<_>>().join(", ")
 }
 
 /// A duration as an expectation says it: `6-8 s` if it lies there, else what it was, `8.91 s`. The bounds are seconds, and wide

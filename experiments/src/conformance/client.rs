@@ -107,11 +107,23 @@ impl Client {
         }
     }
 
+    /// The next answer, which is one to HEAD: it ends with its header, whatever length it states.
+    pub fn answer_to_head(&mut self) -> Result<Answer, Trouble> {
+        match self.reply_to(PATIENCE, false) {
+            Reply::Answer(answer) => Ok(answer),
+            other => Err(Trouble::failed(format!("no answer: {other}"))),
+        }
+    }
+
     /// What the server does next, if it does something in time.
     pub fn reply(&mut self, limit: Duration) -> Reply {
+        self.reply_to(limit, true)
+    }
+
+    fn reply_to(&mut self, limit: Duration, with_body: bool) -> Reply {
         let deadline = Instant::now() + limit;
         loop {
-            if let Some((answer, length)) = parse(&self.buffer) {
+            if let Some((answer, length)) = parse(&self.buffer, with_body) {
                 self.buffer.drain(..length);
                 return Reply::Answer(answer);
             }
@@ -147,6 +159,20 @@ impl Client {
         self.reply(PATIENCE)
     }
 
+    /// Sends a byte every so often for as long as the server takes them, `limit` at most. How long that was, or nothing if the
+    /// server still takes them.
+    pub fn babble(&mut self, every: Duration, limit: Duration) -> Option<Duration> {
+        let start = Instant::now();
+        while start.elapsed() < limit {
+            // What an end of the connection that is no longer there gets is a reset, and the next byte after that finds it.
+            if self.stream.write_all(b"x").is_err() {
+                return Some(start.elapsed());
+            }
+            std::thread::sleep(every);
+        }
+        None
+    }
+
     /// Says that nothing more will be sent.
     pub fn finish(&mut self) {
         let _ = self.stream.shutdown(Shutdown::Write);
@@ -165,14 +191,14 @@ impl Client {
 }
 
 /// A complete answer at the start of `bytes`, and its length. Bodies are counted by Content-Length; an answer without one and
-/// without a body of its own (1xx, 204, 304) ends with its header.
-fn parse(bytes: &[u8]) -> Option<(Answer, usize)> {
+/// without a body of its own (1xx, 204, 304, or to HEAD) ends with its header.
+fn parse(bytes: &[u8], with_body: bool) -> Option<(Answer, usize)> {
     let head = bytes.windows(4).position(|window| window == b"\r\n\r\n")?;
     let text = String::from_utf8_lossy(&bytes[..head]).into_owned();
     let (line, header) = text.split_once("\r\n").unwrap_or((&text, ""));
     let status = line.split(' ').nth(1)?.parse().ok()?;
     let mut answer = Answer { status, header: header.to_owned(), body: Vec::new() };
-    let bodyless = status < 200 || status == 204 || status == 304;
+    let bodyless = !with_body || status < 200 || status == 204 || status == 304;
     let length = answer.field("Content-Length").and_then(|value| value.parse().ok()).filter(|_| !bodyless);
     let end = head + 4 + length.unwrap_or(0);
     answer.body = bytes.get(head + 4..end)?.to_vec();
@@ -186,10 +212,10 @@ mod tests {
     #[test]
     fn an_answer_is_read_when_it_is_whole_and_no_further() {
         let two = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nConnection: close\r\n\r\nabcHTTP/1.1 304 Not Modified\r\n\r\n";
-        let (first, length) = parse(two).unwrap();
+        let (first, length) = parse(two, true).unwrap();
         assert_eq!((first.status, first.text(), first.closes()), (200, "abc".to_owned(), true));
-        let (second, rest) = parse(&two[length..]).unwrap();
+        let (second, rest) = parse(&two[length..], true).unwrap();
         assert_eq!((second.status, second.body.len(), length + rest), (304, 0, two.len()));
-        assert_eq!(parse(&two[..length - 1]), None);
+        assert_eq!(parse(&two[..length - 1], true), None);
     }
 }

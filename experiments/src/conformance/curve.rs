@@ -26,6 +26,26 @@ pub(super) fn per_tick(
     last: usize,
     limit: Duration,
 ) -> Result<String, Trouble> {
+    follow(count, &|value, quiet| value == last && quiet > BURST, limit)
+}
+
+/// Follows `count` until it has not changed for as long as `quiet`, and says its value at every tick up to its last change.
+///
+/// # Errors
+/// It goes on changing.
+pub(super) fn until_quiet(
+    count: &mut dyn FnMut() -> usize,
+    quiet: Duration,
+    limit: Duration,
+) -> Result<String, Trouble> {
+    follow(count, &|_, since| since > quiet, limit)
+}
+
+fn follow(
+    count: &mut dyn FnMut() -> usize,
+    done: &dyn Fn(usize, Duration) -> bool,
+    limit: Duration,
+) -> Result<String, Trouble> {
     let start = Instant::now();
     let mut steps = vec![Step { began: Duration::ZERO, value: count() }];
     let mut changed = Duration::ZERO;
@@ -40,11 +60,11 @@ pub(super) fn per_tick(
                 steps.push(Step { began: now, value });
             }
             changed = now;
-        } else if value == last && now - changed > BURST {
+        } else if done(value, now - changed) {
             return Ok(text(&steps));
         }
         if now > limit {
-            return Err(Trouble::failed(format!("{} and no further than {}", text(&steps), value)));
+            return Err(Trouble::failed(format!("{} and no end", text(&steps))));
         }
         std::thread::sleep(LOOK);
     }

@@ -12,6 +12,7 @@ pub mod board;
 pub mod catalogue;
 pub mod client;
 mod curve;
+mod lifespan;
 mod run;
 mod server;
 pub mod table;

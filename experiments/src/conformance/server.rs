@@ -64,6 +64,11 @@ pub(super) struct Running {
     pub(super) error_log: PathBuf,
     pub(super) access_log: PathBuf,
     pub(super) scoreboard: PathBuf,
+    /// The configuration file.
+    pub(super) file: PathBuf,
+    pub(super) pid_file: PathBuf,
+    /// What the server writes to its terminal.
+    pub(super) terminal: PathBuf,
     // Last: removed when the server is gone.
     _scratch: Scratch,
 }
@@ -89,6 +94,8 @@ pub(super) fn start(program: &Program, model: &str, vector: &Vector) -> Result<R
     let address = free_port()?;
     let (error_log, access_log) = (directory.join("error.log"), directory.join("access.log"));
     let mut text = match program {
+        // As Apache without mod_reqtimeout, which acts as soon as it is loaded: only those get it who want it.
+        Program::Mpmlab(_) if !limits_reading(vector) => "RequestReadTimeout header=0 body=0\n".to_owned(),
         Program::Mpmlab(_) => String::new(),
         Program::Apache2 => preamble(directory, model, vector)?,
     };
@@ -117,6 +124,7 @@ pub(super) fn start(program: &Program, model: &str, vector: &Vector) -> Result<R
     }
     let file = directory.join("server.conf");
     fs::write(&file, text)?;
+    let terminal = directory.join("stderr.log");
     let launch = Launch {
         program: match program {
             Program::Mpmlab(path) => path.clone(),
@@ -124,15 +132,16 @@ pub(super) fn start(program: &Program, model: &str, vector: &Vector) -> Result<R
         },
         arguments: match program {
             Program::Mpmlab(_) => {
-                let mut words = vec!["serve".into(), "--mpm".into(), model.into(), "-f".into(), file.into()];
+                let mut words =
+                    vec!["serve".into(), "--mpm".into(), model.into(), "-f".into(), (&file).into()];
                 words.extend(vector.knobs.iter().flat_map(|knob| ["--set".into(), (*knob).into()]));
                 words
             }
-            Program::Apache2 => vec!["-f".into(), file.into(), "-DFOREGROUND".into()],
+            Program::Apache2 => vec!["-f".into(), (&file).into(), "-DFOREGROUND".into()],
         },
         announces: Announces::InLog(address),
         processes: 0,
-        log: directory.join("stderr.log"),
+        log: terminal.clone(),
         more_logs: vec![error_log.clone()],
         probe_path: String::new(),
     };
@@ -145,6 +154,9 @@ pub(super) fn start(program: &Program, model: &str, vector: &Vector) -> Result<R
         error_log,
         access_log,
         scoreboard: PathBuf::new(),
+        file,
+        pid_file: directory.join("pid"),
+        terminal,
         _scratch: scratch,
     };
     settle(&mut running)?;
@@ -187,11 +199,14 @@ fn settle(running: &mut Running) -> Result<(), Trouble> {
     }
 }
 
+fn limits_reading(vector: &Vector) -> bool {
+    vector.setup.iter().any(|directive| directive.starts_with("RequestReadTimeout"))
+}
+
 /// Apache's modules, and what its build would otherwise put elsewhere.
 fn preamble(directory: &Path, model: &str, vector: &Vector) -> Result<String, Trouble> {
     let mut modules = vec!["status"];
-    // mod_reqtimeout acts as soon as it is loaded, so only those get it who want it.
-    if vector.setup.iter().any(|directive| directive.starts_with("RequestReadTimeout")) {
+    if limits_reading(vector) {
         modules.push("reqtimeout");
     }
     let mut text = apache2::load_modules(model, &modules).map_err(Trouble::Skip)?;
@@ -201,6 +216,7 @@ fn preamble(directory: &Path, model: &str, vector: &Vector) -> Result<String, Tr
     let types = Path::new("/etc/mime.types");
     let types = if types.is_file() { types } else { Path::new("/dev/null") };
     writeln!(text, "TypesConfig {}", types.display()).expect("writing to a String cannot fail");
+    text.push_str("<Location \"/server-status\">\n  SetHandler server-status\n</Location>\n");
     text.push_str("<Directory />\n  AllowOverride None\n  Require all granted\n</Directory>\n");
     Ok(text)
 }

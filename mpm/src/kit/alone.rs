@@ -65,12 +65,12 @@ pub fn run(child: &Child<'_>, orders: &Orders, hands: &mut dyn Hands) -> ExitRea
         // Taken in turn, so that none of several listeners is preferred.
         let count = next.map_or(0, |_| child.listeners.len());
         turn += 1;
-        let chosen = |index: usize| &child.listeners[(turn + index) % count];
-        let fds: Vec<_> = (0..count).map(|index| chosen(index).fd()).collect();
+        let chosen = |index: usize| (turn + index) % count;
+        let fds: Vec<_> = (0..count).map(|index| child.listeners[chosen(index)].fd()).collect();
         let pod = (!stopping).then_some(child.pod);
         let limit = child.leaving.immediately().then_some(TELL_AGAIN);
         let failed = match orders.wait_or_ready(pod, &fds, limit) {
-            Ok(ready) => match accept_from(chosen(ready)) {
+            Ok(ready) => match accept_from(child, chosen(ready)) {
                 Accepted::Connection(fresh) => {
                     left = left.map(|n| n - 1);
                     let column = free.pop().expect("listeners are looked at only while a column is free");
@@ -132,7 +132,7 @@ pub fn maintain(view: &View<'_>) -> SpawnPlan {
         }
         match own.find(|(_, row)| !row.present) {
             Some((row, _)) => plan.start.push(row),
-            None => plan.note = Some(Note::ScoreboardFull),
+            None => plan.notes.push(Note::ScoreboardFull),
         }
     }
     plan
@@ -162,6 +162,6 @@ mod tests {
         assert_eq!(decide(&limits).start, [2, 3]);
         board.process(2).claim(102, 0);
         board.process(3).claim(103, 1);
-        assert_eq!(decide(&limits).note, Some(Note::ScoreboardFull));
+        assert_eq!(decide(&limits).notes, [Note::ScoreboardFull]);
     }
 }

@@ -13,12 +13,13 @@ use nix::sys::pthread::{Pthread, pthread_kill, pthread_self};
 use nix::sys::signal::Signal;
 use parking_lot::{Condvar, Mutex};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::thread::{Builder, Scope};
+use std::thread::Scope;
 use std::time::Duration;
 
-/// How often a listener that still accepts is told again that it should not. A signal that comes just before `accept4`
-/// does not end it. Apache: every 500 ms.
-const TELL_AGAIN: Duration = Duration::from_millis(50);
+/// How often, and how many times, a listener that still accepts is told again that it should not (mpm-semantics 3.4). A
+/// signal that comes just before `accept4` does not end it.
+const TELL_AGAIN: Duration = Duration::from_millis(500);
+const TELL_TIMES: u32 = 10;
 /// How often workers are told again that they should end at once.
 const KICK_AGAIN: Duration = Duration::from_millis(10);
 /// How often the starter looks again for slots that an older process still occupies.
@@ -69,7 +70,7 @@ impl Crew<'_, '_> {
 
 /// Runs a child's threads until all have ended. To be called by the process's only thread.
 pub fn run(child: &Child<'_>, post: &dyn Post) -> ExitReason {
-    let orders = match Orders::new() {
+    let orders = match Orders::new(child.knobs.stop_retiring) {
         Ok(orders) => orders,
         Err(errno) => return ExitReason::Sick(errno),
     };
@@ -84,7 +85,7 @@ pub fn run(child: &Child<'_>, post: &dyn Post) -> ExitReason {
         retry: (Mutex::new(()), Condvar::new()),
     };
     std::thread::scope(|scope| {
-        let started = Builder::new().name("starter".to_owned()).spawn_scoped(scope, || {
+        let started = child.thread("starter".to_owned()).spawn_scoped(scope, || {
             start(&crew, post, scope);
             crew.ended();
         });
@@ -120,8 +121,8 @@ fn start<'scope, 'env, 'c>(
             slot.claim(0, std::process::id() as i32, child.generation);
             slot.set(Status::Starting);
             crew.live.fetch_add(1, SeqCst);
-            let spawned = Builder::new()
-                .name(format!("worker {thread}"))
+            let spawned = child
+                .thread(format!("worker {thread}"))
                 .spawn_scoped(scope, move || worker(crew, post, thread));
             if spawned.is_err() {
                 slot.set(Status::Dead);
@@ -140,7 +141,7 @@ fn start<'scope, 'env, 'c>(
             listening = true;
             crew.live.fetch_add(1, SeqCst);
             let spawned =
-                Builder::new().name("listener".to_owned()).spawn_scoped(scope, move || listener(crew, post));
+                child.thread("listener".to_owned()).spawn_scoped(scope, move || listener(crew, post));
             if spawned.is_err() {
                 // Without a listener nobody would tell the workers to end.
                 crate::process::fork::exit_now(ExitReason::Sick(Errno::EAGAIN).status());
@@ -168,7 +169,10 @@ fn worker(crew: &Crew<'_, '_>, post: &dyn Post, thread: usize) {
     post.work(thread);
     crew.workers.lock()[thread] = None;
     let leaving = crew.child.leaving.stopping();
-    crew.child.slot(thread).set(if leaving { Status::Dead } else { Status::Graceful });
+    if leaving {
+        slot.end_process(mpmlab_core::sys::now_us());
+    }
+    slot.set(if leaving { Status::Dead } else { Status::Graceful });
     crew.ended();
 }
 
@@ -188,12 +192,13 @@ fn listener(crew: &Crew<'_, '_>, post: &dyn Post) {
 /// The main thread: takes orders, passes them on, and waits for the others to end.
 fn command(crew: &Crew<'_, '_>, post: &dyn Post) {
     let leaving = crew.child.leaving;
+    let mut told = 0;
     loop {
         let pod = (!leaving.stopping()).then_some(crew.child.pod);
-        let limit = if leaving.immediately() {
+        let limit = if leaving.immediately() && post.signals_workers() {
             Some(KICK_AGAIN)
         } else {
-            (leaving.stopping() && crew.accepting.load(SeqCst)).then_some(TELL_AGAIN)
+            (leaving.stopping() && crew.accepting.load(SeqCst) && told <= TELL_TIMES).then_some(TELL_AGAIN)
         };
         match crew.orders.wait(pod, limit) {
             News::Order(Order::Now) => leaving.begin_now(),
@@ -210,6 +215,7 @@ fn command(crew: &Crew<'_, '_>, post: &dyn Post) {
         drop(crew.retry.0.lock());
         crew.retry.1.notify_all();
         if crew.accepting.load(SeqCst) || leaving.immediately() {
+            told += 1;
             post.wake_listener();
             // Held while signalling, so the thread cannot end in between.
             if let Some(listener) = *crew.listener.lock() {

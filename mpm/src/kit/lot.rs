@@ -7,14 +7,16 @@
 //! The listener sleeps until the earliest expiry. A worker that parks wakes it only if its connection expires more than 100 ms
 //! before that: under steady traffic about once per KeepAliveTimeout.
 
+use super::monitor::{HandOff, Monitor};
 use crate::process::poller::{Poller, Ready};
 use mpmlab_core::connection::Connection;
 use mpmlab_core::connection::step::{ConnState, Interest, Wait};
+use mpmlab_core::knob_words;
 use nix::fcntl::OFlag;
+use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::unistd::{pipe2, read, write};
-use parking_lot::Mutex;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// Tokens from here on are the model's own descriptors.
@@ -83,18 +85,71 @@ struct Inner {
     entries: Vec<Entry>,
     free: Vec<u32>,
     lists: Vec<List>,
-    counts: [usize; ConnState::ALL.len()],
+}
+
+knob_words! {
+    /// What ends the listener's wait (`LabWakeUp`, `wake-up`).
+    pub enum WakeUp {
+        /// A byte in a pipe, as Apache does.
+        Pipe = "pipe",
+        /// An eventfd: one descriptor instead of two, and a counter instead of a buffer.
+        EventFd = "eventfd",
+    }
+}
+
+#[derive(Debug)]
+enum Alarm {
+    Pipe { reader: OwnedFd, writer: OwnedFd },
+    EventFd(EventFd),
+}
+
+impl Alarm {
+    fn new(kind: WakeUp) -> nix::Result<Alarm> {
+        Ok(match kind {
+            WakeUp::Pipe => {
+                let (reader, writer) = pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK)?;
+                Alarm::Pipe { reader, writer }
+            }
+            WakeUp::EventFd => {
+                Alarm::EventFd(EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?)
+            }
+        })
+    }
+
+    fn fd(&self) -> RawFd {
+        match self {
+            Alarm::Pipe { reader, .. } => reader.as_raw_fd(),
+            Alarm::EventFd(event) => event.as_fd().as_raw_fd(),
+        }
+    }
+
+    fn ring(&self) {
+        // A full pipe, or counter, is a wake-up, too.
+        let _ = match self {
+            Alarm::Pipe { writer, .. } => write(writer, &[0]),
+            Alarm::EventFd(event) => event.write(1),
+        };
+    }
+
+    fn clear(&self) {
+        // Empty already: nothing to do.
+        let _ = match self {
+            Alarm::Pipe { reader, .. } => read(reader, &mut [0u8; 512]).map(|got| got as u64),
+            Alarm::EventFd(event) => event.read(),
+        };
+    }
 }
 
 /// The lot.
-#[derive(Debug)]
 pub struct Lot {
     poller: Poller,
-    inner: Mutex<Inner>,
+    inner: Monitor<Inner>,
+    /// Parked connections by state; written under the lock, read without.
+    counts: [AtomicUsize; ConnState::ALL.len()],
     /// Earliest expiry over all lists, or later by less than what is worth waking for.
     next_expiry: AtomicU64,
     epoch: Instant,
-    wake: (OwnedFd, OwnedFd),
+    alarm: Alarm,
 }
 
 impl Lot {
@@ -102,16 +157,17 @@ impl Lot {
     ///
     /// # Errors
     /// The system has no more descriptors.
-    pub fn new() -> nix::Result<Lot> {
+    pub fn new(kind: HandOff, wake_up: WakeUp) -> nix::Result<Lot> {
         let poller = Poller::new()?;
-        let wake = pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK)?;
-        poller.add(wake.0.as_raw_fd(), Interest::Read, WAKE)?;
+        let alarm = Alarm::new(wake_up)?;
+        poller.add(alarm.fd(), Interest::Read, WAKE)?;
         Ok(Lot {
             poller,
-            inner: Mutex::new(Inner::default()),
+            inner: Monitor::new(kind, Inner::default()),
+            counts: Default::default(),
             next_expiry: AtomicU64::new(NEVER),
             epoch: Instant::now(),
-            wake,
+            alarm,
         })
     }
 
@@ -119,12 +175,18 @@ impl Lot {
         self.epoch.elapsed().as_micros() as u64
     }
 
-    /// Watches a descriptor of the model's own for reading.
+    /// Watches a descriptor of the model's own for reading. `exclusive`: of all epoll sets that watch it so, the kernel
+    /// wakes one (EPOLLEXCLUSIVE).
     ///
     /// # Errors
     /// It is watched already, or the system's limit of watches is reached.
-    pub fn watch(&self, fd: RawFd, index: usize) -> nix::Result<()> {
-        self.poller.add(fd, Interest::Read, OUTSIDE + index as u64)
+    pub fn watch(&self, fd: RawFd, index: usize, exclusive: bool) -> nix::Result<()> {
+        let token = OUTSIDE + index as u64;
+        if exclusive {
+            self.poller.add_exclusive(fd, token)
+        } else {
+            self.poller.add(fd, Interest::Read, token)
+        }
     }
 
     /// Stops watching it.
@@ -134,13 +196,12 @@ impl Lot {
 
     /// Ends the listener's wait, or its next.
     pub fn wake(&self) {
-        // A full pipe is a wake-up, too.
-        let _ = write(&self.wake.1, &[0]);
+        self.alarm.ring();
     }
 
     /// Takes what `wake` wrote.
     pub fn clear_wake(&self) {
-        let _ = read(&self.wake.0, &mut [0u8; 512]);
+        self.alarm.clear();
     }
 
     /// Keeps a connection until it is taken, or expires.
@@ -165,17 +226,16 @@ impl Lot {
             after: NIL,
         };
         let place = inner.insert(entry);
-        if self.poller.add(wait.fd, wait.interest, u64::from(place)).is_err() {
-            return Err(inner.remove(place).expect("it was inserted above").0);
-        }
+        self.counts[wait.state as usize].fetch_add(1, Relaxed);
         let due = self.next_expiry.load(Relaxed);
-        let earlier = due == NEVER || expires.saturating_add(WORTH_WAKING_US) < due;
-        if earlier {
+        if due == NEVER || expires.saturating_add(WORTH_WAKING_US) < due {
             self.next_expiry.store(expires, Relaxed);
-        }
-        drop(inner);
-        if earlier {
+            // Before the connection can be reported, and under the lock, as Apache does it.
             self.wake();
+        }
+        if self.poller.add(wait.fd, wait.interest, u64::from(place)).is_err() {
+            let (held, ..) = self.remove(&mut inner, place).expect("it was inserted above");
+            return Err(held);
         }
         Ok(())
     }
@@ -183,7 +243,7 @@ impl Lot {
     /// Takes a reported connection out of its list and of the epoll set.
     pub fn take(&self, place: u32) -> Option<(Held, ConnState)> {
         let mut inner = self.inner.lock();
-        let (held, fd, state) = inner.remove(place)?;
+        let (held, fd, state) = self.remove(&mut inner, place)?;
         self.poller.remove(fd);
         Some((held, state))
     }
@@ -236,7 +296,8 @@ impl Lot {
                     earliest = earliest.min(expires);
                     break;
                 }
-                let (held, fd, state) = inner.remove(head).expect("the head of a list is occupied");
+                let (held, fd, state) =
+                    self.remove(&mut inner, head).expect("the head of a list is occupied");
                 self.poller.remove(fd);
                 taken.push((held, state));
             }
@@ -244,9 +305,15 @@ impl Lot {
         self.next_expiry.store(earliest, Relaxed);
     }
 
-    /// How many are parked in a state.
+    /// How many are parked in a state. Takes no lock.
     pub fn count(&self, state: ConnState) -> usize {
-        self.inner.lock().counts[state as usize]
+        self.counts[state as usize].load(Relaxed)
+    }
+
+    fn remove(&self, inner: &mut Inner, place: u32) -> Option<(Held, RawFd, ConnState)> {
+        let removed = inner.remove(place)?;
+        self.counts[removed.2 as usize].fetch_sub(1, Relaxed);
+        Some(removed)
     }
 }
 
@@ -265,7 +332,6 @@ impl Inner {
     fn insert(&mut self, entry: Entry) -> u32 {
         let list = entry.list;
         let expires = entry.expires;
-        self.counts[entry.state as usize] += 1;
         let place = match self.free.pop() {
             Some(place) => {
                 self.entries[place as usize] = entry;
@@ -309,7 +375,6 @@ impl Inner {
             after => self.entries[after as usize].before = before,
         }
         self.free.push(place);
-        self.counts[state as usize] -= 1;
         Some((held, fd, state))
     }
 
@@ -328,6 +393,10 @@ mod tests {
     use super::*;
     use std::net::{SocketAddr, TcpListener, TcpStream};
 
+    fn lot() -> Lot {
+        Lot::new(HandOff::Pthread, WakeUp::Pipe).unwrap()
+    }
+
     fn pair() -> (TcpStream, Held, RawFd) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -344,25 +413,26 @@ mod tests {
     #[test]
     fn a_readable_connection_is_reported_and_can_be_taken_once() {
         use std::io::Write;
-        let lot = Lot::new().unwrap();
-        let (mut client, held, fd) = pair();
-        assert!(lot.park(held, wait(ConnState::KeepAlive, fd, Duration::from_secs(60))).is_ok());
-        client.write_all(b"x").unwrap();
-        let mut ready = Ready::with_capacity(4);
-        let place = loop {
+        for (kind, wake_up) in [(HandOff::Pthread, WakeUp::Pipe), (HandOff::ParkingLot, WakeUp::EventFd)] {
+            let lot = Lot::new(kind, wake_up).unwrap();
+            let (mut client, held, fd) = pair();
+            assert!(lot.park(held, wait(ConnState::KeepAlive, fd, Duration::from_secs(60))).is_ok());
+            // The first connection sets the time until which the listener sleeps, so it wakes it.
+            let mut ready = Ready::with_capacity(4);
             lot.wait(&mut ready).unwrap();
-            match Lot::token(&ready, ready.len() - 1) {
-                Token::Parked(place) => break place,
-                _ => lot.clear_wake(),
-            }
-        };
-        assert!(matches!(lot.take(place), Some((_, ConnState::KeepAlive))));
-        assert!(lot.take(place).is_none());
+            assert_eq!((ready.len(), Lot::token(&ready, 0)), (1, Token::Wake));
+            lot.clear_wake();
+            client.write_all(b"x").unwrap();
+            lot.wait(&mut ready).unwrap();
+            let Token::Parked(place) = Lot::token(&ready, 0) else { panic!("woken once more than told to") };
+            assert!(matches!(lot.take(place), Some((_, ConnState::KeepAlive))));
+            assert!(lot.take(place).is_none());
+        }
     }
 
     #[test]
     fn what_expires_is_taken_in_order_and_what_does_not_stays() {
-        let lot = Lot::new().unwrap();
+        let lot = lot();
         let mut clients = Vec::new();
         for limit in [0u64, 60, 0] {
             let (client, held, fd) = pair();
@@ -381,7 +451,7 @@ mod tests {
     // mpm-semantics 4.6: 30 s lingers are cut to 2 s when the process is dying.
     #[test]
     fn lingers_are_cut_short_and_never_made_longer() {
-        let lot = Lot::new().unwrap();
+        let lot = lot();
         let mut clients = Vec::new();
         for limit in [1u64, 30] {
             let (client, held, fd) = pair();

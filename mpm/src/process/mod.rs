@@ -8,12 +8,15 @@
 //! | `parent` | the once-a-second loop |
 //! | `spare` | how many children to start or to retire: pure |
 //! | `scoreboard` | what every process may read about every other |
+//! | `monitor` | the same as a plain value, for the status page |
 //! | `fork` | a child that can only leave by `_exit` |
 //! | `signals` | handlers, masks, and waits that no signal can slip past |
 //! | `pod` | the pipe of death |
 //! | `orders` | what a threaded child's main thread waits for |
-//! | `listen` | listening sockets |
-//! | `mutex` | the accept mutex |
+//! | `fd` | a descriptor that one process closes and others keep |
+//! | `listen` | listening sockets, per bucket |
+//! | `mutex` | the accept mutex, in every mechanism |
+//! | `pthread` | the C library's mutex and condition variable |
 //! | `dummy` | the connection that wakes an idle prefork child |
 //! | `reclaim` | the schedule by which children are made to end |
 //! | `privileges` | User and Group |
@@ -22,14 +25,17 @@
 
 pub mod dummy;
 pub mod errorlog;
+pub mod fd;
 pub mod fork;
 pub mod listen;
+pub mod monitor;
 pub mod mutex;
 pub mod orders;
 pub mod parent;
 pub mod pod;
 pub mod poller;
 pub mod privileges;
+pub mod pthread;
 pub mod reclaim;
 pub mod scoreboard;
 pub mod signals;

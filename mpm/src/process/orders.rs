@@ -1,7 +1,8 @@
 //! What the main thread of a threaded child waits for: the pipe of death, TERM, and word from its own threads.
 //!
 //! All of it arrives through descriptors and one `poll`, so nothing can be lost between a look and a wait. (Apache's main
-//! thread blocks in `read` on the pipe of death and is woken by TERM that its listener sends to the process.)
+//! thread blocks in `read` on the pipe of death and is woken by TERM that its listener sends to the process. To its child
+//! TERM means nothing else: the order to stop comes through the pipe, and a child that has stopped reading it is deaf, mpm-semantics 6.)
 
 use super::pod::{Order, Pod};
 use super::signals;
@@ -31,14 +32,15 @@ pub struct Orders {
 }
 
 impl Orders {
-    /// Makes the pipe and the handlers, and lets TERM in. To be called by the main thread after it made its other threads'
-    /// masks: threads made later must keep TERM out themselves.
+    /// Makes the pipe and the handlers. `term_stops`: is TERM an order to end at once, whatever else is going on? If not, it
+    /// does nothing, as in Apache.
     ///
     /// # Errors
     /// The system has no more descriptors.
-    pub fn new() -> nix::Result<Orders> {
+    pub fn new(term_stops: bool) -> nix::Result<Orders> {
         let (reader, writer) = pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK)?;
-        signals::prepare_threaded_child(writer.as_raw_fd());
+        // The handler writes to no descriptor below zero.
+        signals::prepare_threaded_child(if term_stops { writer.as_raw_fd() } else { -1 });
         Ok(Orders { reader, writer })
     }
 

@@ -3,10 +3,11 @@
 //! The bytes are anonymous: which child of the generation reads one is chance. Both ends are non-blocking. In Apache the
 //! read end of worker and event blocks; their main threads here wait in `poll` first, which cannot lose a wake-up.
 
+use super::fd::Closable;
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::unistd::{pipe2, read, write};
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{BorrowedFd, RawFd};
 
 /// What a byte of the pipe tells the child that reads it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,11 +18,12 @@ pub enum Order {
     Now,
 }
 
-/// One pipe of death. Each generation has its own, so that a new child cannot read an order meant for an old one.
+/// One pipe of death. Each bucket of each generation has its own, so that a new child cannot read an order meant for an old
+/// one.
 #[derive(Debug)]
 pub struct Pod {
-    reader: OwnedFd,
-    writer: OwnedFd,
+    reader: Closable,
+    writer: Closable,
 }
 
 impl Pod {
@@ -31,7 +33,7 @@ impl Pod {
     /// The system has no more descriptors.
     pub fn new() -> nix::Result<Pod> {
         let (reader, writer) = pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK)?;
-        Ok(Pod { reader, writer })
+        Ok(Pod { reader: reader.into(), writer: writer.into() })
     }
 
     /// Writes an order `count` times. A full pipe has more orders in it than there are children, so that is enough.
@@ -41,7 +43,7 @@ impl Pod {
             Order::Now => b'$',
         };
         for _ in 0..count {
-            if write(&self.writer, &[byte]).is_err() {
+            if write(borrowed(&self.writer), &[byte]).is_err() {
                 break;
             }
         }
@@ -51,7 +53,7 @@ impl Pod {
     pub fn take(&self) -> Option<Order> {
         let mut byte = [0u8];
         loop {
-            match read(&self.reader, &mut byte) {
+            match read(borrowed(&self.reader), &mut byte) {
                 Ok(1) if byte[0] == b'$' => return Some(Order::Now),
                 Ok(1) => return Some(Order::Graceful),
                 Err(Errno::EINTR) => continue,
@@ -62,6 +64,18 @@ impl Pod {
 
     /// The end that children wait on.
     pub fn read_end(&self) -> RawFd {
-        self.reader.as_raw_fd()
+        self.reader.raw()
     }
+
+    /// Closes it in this process, which is a child of another bucket.
+    pub fn close(&self) {
+        self.reader.close();
+        self.writer.close();
+    }
+}
+
+fn borrowed(fd: &Closable) -> BorrowedFd<'_> {
+    // SAFETY: the pipe is open as long as this process uses it: only children of other buckets close it, at once. -1, which
+    // BorrowedFd must not hold, is therefore never seen here.
+    unsafe { BorrowedFd::borrow_raw(fd.raw()) }
 }

@@ -60,6 +60,18 @@ impl Poller {
             Interest::Read => libc::EPOLLIN,
             Interest::Write => libc::EPOLLOUT,
         };
+        self.add_events(fd, events, token)
+    }
+
+    /// As [`Poller::add`] for reading, and of all sets that watch the descriptor so the kernel wakes one, not all.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn add_exclusive(&self, fd: RawFd, token: u64) -> nix::Result<()> {
+        self.add_events(fd, libc::EPOLLIN | libc::EPOLLEXCLUSIVE, token)
+    }
+
+    fn add_events(&self, fd: RawFd, events: i32, token: u64) -> nix::Result<()> {
         let mut event = libc::epoll_event { events: events as u32, u64: token };
         // SAFETY: the event is valid for the call; the kernel copies it.
         let rc = unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &raw mut event) };

@@ -13,8 +13,8 @@ const USUAL: [&str; 2] = ["www-data", "nobody"];
 pub struct Account {
     /// Its name, for messages.
     pub name: String,
-    uid: Uid,
-    gid: Gid,
+    pub(super) uid: Uid,
+    pub(super) gid: Gid,
     chosen: bool,
 }
 

@@ -62,6 +62,20 @@ extern "C" fn on_parent(signal: c_int) {
     REQUEST.fetch_max(request, Relaxed);
 }
 
+/// What the error log calls a signal that has ended a child, if it speaks of it: TERM, HUP, USR1 and KILL are how children are
+/// ended anyway.
+pub fn remarkable(signal: Signal) -> Option<&'static str> {
+    match signal {
+        Signal::SIGTERM | Signal::SIGHUP | Signal::SIGUSR1 | Signal::SIGKILL => None,
+        Signal::SIGSEGV => Some("Segmentation fault"),
+        Signal::SIGBUS => Some("Bus error"),
+        Signal::SIGABRT => Some("Aborted"),
+        Signal::SIGILL => Some("Illegal instruction"),
+        Signal::SIGFPE => Some("Floating point exception"),
+        other => Some(other.as_str()),
+    }
+}
+
 /// Takes the request that is pending.
 pub fn take_request() -> Option<Request> {
     match REQUEST.swap(0, Relaxed) {
@@ -71,6 +85,14 @@ pub fn take_request() -> Option<Request> {
         3 => Some(Request::GracefulStop),
         _ => Some(Request::Stop),
     }
+}
+
+/// Forgets every request so far, those included that signals still wait to make.
+pub fn forget_requests() {
+    // Pending signals reach their handlers before the first call returns.
+    mask(SigmaskHow::SIG_UNBLOCK, &handled());
+    mask(SigmaskHow::SIG_BLOCK, &handled());
+    REQUEST.store(0, Relaxed);
 }
 
 fn handled() -> SigSet {
@@ -96,6 +118,10 @@ pub fn prepare_parent() {
     }
     // A client that went away is an error of write, not a reason to end.
     handle(Signal::SIGPIPE, SigHandler::SigIgn);
+    // Rust's runtime catches these to tell a stack overflow, and goes on where one was sent by kill(2): a child would
+    // survive what ends Apache's.
+    handle(Signal::SIGSEGV, SigHandler::SigDfl);
+    handle(Signal::SIGBUS, SigHandler::SigDfl);
 }
 
 /// Sleeps in the parent until a signal comes or the time has passed.

@@ -1,37 +1,64 @@
 //! How many children to start or to retire: the decision of one tick, as pure functions (mpm-semantics 5.2).
 //!
 //! The parent calls one of them once a second with what the scoreboard says. State between ticks is the spawn rate, which
-//! doubles while there is need, and what was already complained about.
+//! doubles while there is need, and what was already complained about. With several buckets (1.3) worker and event decide for
+//! each bucket by itself, with its share of every number; slot i belongs to bucket i mod B.
 
 use mpmlab_core::config::clamp::Effective;
 use mpmlab_core::slot::Status;
+use std::collections::BTreeSet;
 
-/// Most children started in one tick.
+/// Most children started in one tick, by all buckets together.
 const MAX_RATE: usize = 32;
 
 /// What the parent remembers from tick to tick.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spawning {
-    /// Children that the next tick may start. Doubles with each tick that starts some, 1 again after one that need not.
-    pub rate: usize,
+    /// Children that the next tick may start, for each bucket (prefork: one for all). Doubles with each tick that starts
+    /// some, 1 again after one that need not.
+    pub rate: Vec<usize>,
     /// Ticks for which the rate stays as it is: 10 after a graceful restart.
     pub hold_off: usize,
+    /// Rows whose process was seen quiescing at a tick: Apache's parent marks them with quiescing = 2.
+    noticed: BTreeSet<usize>,
+    /// The bucket whose child prefork retires next.
+    rotation: usize,
     reported_full: bool,
     reported_near: bool,
 }
 
 impl Default for Spawning {
     fn default() -> Spawning {
-        Spawning { rate: 1, hold_off: 0, reported_full: false, reported_near: false }
+        Spawning {
+            rate: vec![1],
+            hold_off: 0,
+            noticed: BTreeSet::new(),
+            rotation: 0,
+            reported_full: false,
+            reported_near: false,
+        }
     }
 }
 
 impl Spawning {
-    fn grow(&mut self) {
+    /// A child in this row was short of something: start them slowly (mpm-semantics 5.1).
+    pub fn was_sick(&mut self, row: usize) {
+        let bucket = row % self.rate.len();
+        self.rate[bucket] = 1;
+    }
+
+    /// One rate per bucket. They are kept over restarts; buckets that a restart adds begin with the highest there is, so
+    /// that they fill as fast as the others.
+    fn with_buckets(&mut self, buckets: usize) {
+        let highest = self.rate.iter().copied().max().unwrap_or(1);
+        self.rate.resize(buckets.max(1), highest);
+    }
+
+    fn grow(&mut self, bucket: usize) {
         if self.hold_off > 0 {
             self.hold_off -= 1;
         } else {
-            self.rate = (self.rate * 2).min(MAX_RATE);
+            self.rate[bucket] = (self.rate[bucket] * 2).min((MAX_RATE / self.rate.len()).max(1));
         }
     }
 }
@@ -41,27 +68,45 @@ impl Spawning {
 pub struct SpawnPlan {
     /// Slots to start a child in.
     pub start: Vec<usize>,
-    /// Ask one child to end?
-    pub retire: bool,
+    /// Buckets of which one child each is asked to end.
+    pub retire: Vec<usize>,
     /// What to tell the log.
-    pub note: Option<Note>,
+    pub notes: Vec<Note>,
 }
 
-impl SpawnPlan {
-    fn note(note: Note) -> SpawnPlan {
-        SpawnPlan { note: Some(note), ..SpawnPlan::default() }
-    }
-}
-
-/// What a tick has to say.
+/// What a tick has to say, in the words of the model that says it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "named by Apache's messages")]
 pub enum Note {
     ReachedMaxRequestWorkers,
     WithinMinSpareThreads,
+    /// As worker says it.
     ScoreboardFull,
-    Busy { spawning: usize, idle: usize, total: usize, leaving: usize },
+    /// As event says it.
+    IncreaseServerLimit,
+    /// As prefork says it.
+    BusyProcesses {
+        spawning: usize,
+        idle: usize,
+        total: usize,
+    },
+    /// As worker says it.
+    BusyThreads {
+        spawning: usize,
+        idle: usize,
+        total: usize,
+    },
+    /// As event says it.
+    BusyActive {
+        spawning: usize,
+        idle: usize,
+        active: usize,
+        leaving: usize,
+    },
 }
+
+/// From this rate on a tick that starts children says that the server seems busy.
+const BUSY_RATE: usize = 8;
 
 /// One process row as the decision sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,18 +124,24 @@ pub struct Row {
 }
 
 impl Row {
-    fn count(&self, test: impl Fn(Status) -> bool) -> usize {
-        self.threads.iter().filter(|s| test(**s)).count()
+    fn count(&self, per_child: usize, test: impl Fn(Status) -> bool) -> usize {
+        self.threads.iter().take(per_child).filter(|s| test(**s)).count()
     }
 
-    /// Starting or ready.
-    fn idle(&self) -> usize {
-        self.count(|s| s == Status::Starting || s == Status::Ready)
+    /// Ready, starting, or not begun yet: a child that was just forked must not make the parent fork more (9.2: the order
+    /// of the states decides).
+    fn idle(&self, per_child: usize) -> usize {
+        self.count(per_child, |s| s <= Status::Ready)
     }
 
     /// Apache's arithmetic: ready counts as active, graceful does not (9.2).
-    fn active(&self) -> usize {
-        self.count(|s| Status::Ready <= s && s < Status::Graceful)
+    fn active(&self, per_child: usize) -> usize {
+        self.count(per_child, |s| Status::Ready <= s && s < Status::Graceful)
+    }
+
+    /// Are all its threads at work or ready to? Once a child was, the server can run on this machine (5.1).
+    pub fn healthy(&self, per_child: usize) -> bool {
+        self.present && self.active(per_child) == per_child
     }
 }
 
@@ -98,116 +149,173 @@ fn number(value: i64) -> usize {
     usize::try_from(value).unwrap_or(0)
 }
 
-/// prefork: one slot per process.
+/// prefork: one slot per process. One decision for all buckets; only the one to retire comes from each bucket in turn.
 pub fn prefork(slots: &[Status], limits: &Effective, state: &mut Spawning) -> SpawnPlan {
     let slots = &slots[..slots.len().min(number(limits.limit))];
     let idle = slots.iter().filter(|s| matches!(s, Status::Starting | Status::Ready)).count();
+    let mut plan = SpawnPlan::default();
+    state.with_buckets(1);
+    let rate = state.rate[0];
     let free = slots.iter().enumerate().filter(|(_, s)| **s == Status::Dead).map(|(slot, _)| slot);
-    let free: Vec<usize> = free.take(state.rate).collect();
+    let free: Vec<usize> = free.take(rate).collect();
     if idle > number(limits.max_spare) {
-        state.rate = 1;
-        return SpawnPlan { retire: true, ..SpawnPlan::default() };
+        plan.retire.push(state.rotation % number(limits.buckets).max(1));
+        state.rotation = state.rotation.wrapping_add(1);
+        state.rate[0] = 1;
+    } else if idle >= number(limits.min_spare) {
+        state.rate[0] = 1;
+    } else if free.is_empty() {
+        if !std::mem::replace(&mut state.reported_full, true) {
+            plan.notes.push(Note::ReachedMaxRequestWorkers);
+        }
+        state.rate[0] = 1;
+    } else {
+        if rate >= BUSY_RATE {
+            let total = slots.iter().filter(|s| **s != Status::Dead).count();
+            plan.notes.push(Note::BusyProcesses { spawning: free.len(), idle, total });
+        }
+        plan.start = free;
+        state.grow(0);
     }
-    if idle >= number(limits.min_spare) {
-        state.rate = 1;
-        return SpawnPlan::default();
-    }
-    if free.is_empty() {
-        state.rate = 1;
-        let first = !std::mem::replace(&mut state.reported_full, true);
-        return SpawnPlan { note: first.then_some(Note::ReachedMaxRequestWorkers), ..SpawnPlan::default() };
-    }
-    let total = slots.iter().filter(|s| **s != Status::Dead).count();
-    let note = (state.rate >= 8).then_some(Note::Busy { spawning: free.len(), idle, total, leaving: 0 });
-    state.grow();
-    SpawnPlan { start: free, retire: false, note }
+    plan
 }
 
 /// worker: a new process may take the slot of a dying one, and starts threads where the old ones are gone.
 pub fn worker(rows: &[Row], limits: &Effective, state: &mut Spawning) -> SpawnPlan {
-    let per_child = number(limits.threads_per_child);
-    let rows = &rows[..rows.len().min(number(limits.limit))];
-    let idle: usize = rows.iter().filter(|r| r.present && !r.quiescing && r.current).map(Row::idle).sum();
-    let active: usize = rows.iter().map(Row::active).sum();
-    if idle > number(limits.max_spare) {
-        state.rate = 1;
-        return SpawnPlan { retire: true, ..SpawnPlan::default() };
+    let buckets = number(limits.buckets).max(1);
+    state.with_buckets(buckets);
+    let mut plan = SpawnPlan::default();
+    for bucket in 0..buckets {
+        worker_bucket(bucket, rows, limits, state, &mut plan);
     }
-    if idle >= number(limits.min_spare) {
-        state.rate = 1;
-        return SpawnPlan::default();
+    plan
+}
+
+fn worker_bucket(
+    bucket: usize,
+    rows: &[Row],
+    limits: &Effective,
+    state: &mut Spawning,
+    plan: &mut SpawnPlan,
+) {
+    let (buckets, per_child) = (state.rate.len(), number(limits.threads_per_child));
+    let rate = state.rate[bucket];
+    let own = || rows.iter().enumerate().take(number(limits.limit)).skip(bucket).step_by(buckets);
+    let present = || own().map(|(_, row)| row).filter(|row| row.present);
+    let idle: usize = present().filter(|r| !r.quiescing && r.current).map(|r| r.idle(per_child)).sum();
+    let active: usize = present().map(|r| r.active(per_child)).sum();
+    // The threads of a process that has gone wholly, or of one that is going.
+    let dead = |row: &Row| row.count(per_child, |s| s == Status::Dead);
+    let all_dead =
+        |row: &Row| row.count(per_child, |s| matches!(s, Status::Dead | Status::Graceful)) == per_child;
+    if idle > number(limits.max_spare) / buckets {
+        plan.retire.push(bucket);
+        state.rate[bucket] = 1;
+        return;
     }
-    let dead = |row: &Row| row.threads.iter().take(per_child).filter(|s| **s == Status::Dead).count();
-    let candidates = rows.iter().enumerate().filter(|(_, r)| dead(r) > 0 && (!r.present || r.quiescing));
-    let (wholly, partly): (Vec<_>, Vec<_>) =
-        candidates.partition(|(_, r)| dead(r) == per_child.min(r.threads.len()));
-    let start: Vec<usize> = wholly.into_iter().chain(partly).map(|(slot, _)| slot).take(state.rate).collect();
+    if idle >= number(limits.min_spare) / buckets {
+        state.rate[bucket] = 1;
+        return;
+    }
+    // Wholly dead ones first: there a new process can start more threads sooner.
+    let candidates = own().filter(|(_, r)| dead(r) > 0 && (!r.present || r.quiescing));
+    let (wholly, partly): (Vec<_>, Vec<_>) = candidates.partition(|(_, r)| all_dead(r));
+    let start: Vec<usize> = wholly.into_iter().chain(partly).map(|(slot, _)| slot).take(rate).collect();
     if start.is_empty() {
-        state.rate = 1;
-        return match saturation(active, idle, limits, state) {
-            Some(plan) => plan,
-            None => SpawnPlan::note(Note::ScoreboardFull),
-        };
+        state.rate[bucket] = 1;
+        if !saturated(active, idle, limits, state, plan) {
+            plan.notes.push(Note::ScoreboardFull);
+        }
+        return;
     }
-    let total = rows.iter().filter(|r| r.present).count();
-    let note = (state.rate >= 8).then_some(Note::Busy { spawning: start.len(), idle, total, leaving: 0 });
-    state.grow();
-    SpawnPlan { start, retire: false, note }
+    if rate >= BUSY_RATE {
+        let total = present().count();
+        plan.notes.push(Note::BusyThreads { spawning: start.len(), idle, total });
+    }
+    plan.start.extend(start);
+    state.grow(bucket);
 }
 
 /// event: a slot is free only when its process is gone, but dying ones may exceed the limit up to ServerLimit.
 pub fn event(rows: &[Row], limits: &Effective, state: &mut Spawning) -> SpawnPlan {
-    let limit = number(limits.limit);
-    let usable = |r: &&Row| r.present && !r.quiescing && !r.not_accepting && r.current;
-    let idle: usize = rows.iter().filter(usable).map(Row::idle).sum();
-    let active_threads: usize = rows.iter().filter(|r| r.present).map(Row::active).sum();
-    let total = rows.iter().filter(|r| r.present).count();
-    let active = rows.iter().filter(|r| r.present && !r.quiescing).count();
-    if idle > number(limits.max_spare) {
-        state.rate = 1;
+    let buckets = number(limits.buckets).max(1);
+    state.with_buckets(buckets);
+    state.noticed.retain(|&row| rows.get(row).is_some_and(|r| r.present && r.quiescing));
+    let mut plan = SpawnPlan::default();
+    for bucket in 0..buckets {
+        event_bucket(bucket, rows, limits, state, &mut plan);
+    }
+    plan
+}
+
+fn event_bucket(bucket: usize, rows: &[Row], limits: &Effective, state: &mut Spawning, plan: &mut SpawnPlan) {
+    let (buckets, per_child) = (state.rate.len(), number(limits.threads_per_child));
+    let (limit, rate) = (number(limits.limit), state.rate[bucket]);
+    let own = || rows.iter().enumerate().skip(bucket).step_by(buckets);
+    let present = || own().map(|(_, row)| row).filter(|row| row.present);
+    state.noticed.extend(own().filter(|(_, r)| r.present && r.quiescing).map(|(row, _)| row));
+    let usable = |r: &&Row| !r.quiescing && !r.not_accepting && r.current;
+    let idle: usize = present().filter(usable).map(|r| r.idle(per_child)).sum();
+    let active_threads: usize = present().map(|r| r.active(per_child)).sum();
+    // Those of all buckets, and those that buckets before this one start in this tick.
+    let total = rows.iter().filter(|r| r.present).count() + plan.start.len();
+    let active = total - state.noticed.len();
+    if idle > number(limits.max_spare) / buckets {
         // One that is dying already makes room soon: wait for it, unless there is room enough (vector V7).
-        let retire = active == total || number(limits.server_limit).saturating_sub(total) > limit;
-        return SpawnPlan { retire, ..SpawnPlan::default() };
+        if active == total || number(limits.server_limit).saturating_sub(total) > limit {
+            plan.retire.push(bucket);
+        }
+        state.rate[bucket] = 1;
+        return;
     }
-    if idle >= number(limits.min_spare) {
-        state.rate = 1;
-        return SpawnPlan::default();
+    if idle >= number(limits.min_spare) / buckets {
+        state.rate[bucket] = 1;
+        return;
     }
-    if let Some(plan) = saturation(active_threads, idle, limits, state) {
-        state.rate = 1;
-        return plan;
+    if saturated(active_threads, idle, limits, state, plan) {
+        state.rate[bucket] = 1;
+        return;
     }
-    let free: Vec<usize> =
-        rows.iter().enumerate().filter(|(_, r)| !r.present).map(|(slot, _)| slot).collect();
+    let free: Vec<usize> = own().filter(|(_, r)| !r.present).map(|(slot, _)| slot).take(rate).collect();
     if free.is_empty() {
-        state.rate = 1;
-        return SpawnPlan::note(Note::ScoreboardFull);
+        state.rate[bucket] = 1;
+        plan.notes.push(Note::IncreaseServerLimit);
+        return;
     }
     let room = limit.saturating_sub(active);
     if room == 0 {
-        state.rate = 1;
-        state.hold_off += 1;
-        return SpawnPlan::default();
+        // The rate begins anew and does not grow. Apache raises hold_off for that, and lowers it in the same tick.
+        state.rate[bucket] = 1;
+        return;
     }
-    let start: Vec<usize> = free.into_iter().take(state.rate.min(room)).collect();
-    let busy = Note::Busy { spawning: start.len(), idle, total: active, leaving: total - active };
-    let note = (state.rate >= 8).then_some(busy);
-    state.grow();
-    SpawnPlan { start, retire: false, note }
+    let start: Vec<usize> = free.into_iter().take(room).collect();
+    if rate >= BUSY_RATE {
+        plan.notes.push(Note::BusyActive { spawning: start.len(), idle, active, leaving: total - active });
+    }
+    plan.start.extend(start);
+    state.grow(bucket);
 }
 
-/// All MaxRequestWorkers are there: the two messages, each once, and nothing else to do.
-fn saturation(active: usize, idle: usize, limits: &Effective, state: &mut Spawning) -> Option<SpawnPlan> {
-    if active < number(limits.max_request_workers) {
-        return None;
+/// Are all MaxRequestWorkers there? Then one of two messages, each once.
+fn saturated(
+    active: usize,
+    idle: usize,
+    limits: &Effective,
+    state: &mut Spawning,
+    plan: &mut SpawnPlan,
+) -> bool {
+    if active < number(limits.max_request_workers) / state.rate.len() {
+        return false;
     }
     let (reported, note) = if idle == 0 {
         (&mut state.reported_full, Note::ReachedMaxRequestWorkers)
     } else {
         (&mut state.reported_near, Note::WithinMinSpareThreads)
     };
-    let first = !std::mem::replace(reported, true);
-    Some(SpawnPlan { note: first.then_some(note), ..SpawnPlan::default() })
+    if !std::mem::replace(reported, true) {
+        plan.notes.push(note);
+    }
+    true
 }
 
 #[cfg(test)]
@@ -297,7 +405,7 @@ mod tests {
     #[test]
     fn a_held_off_rate_stays_for_ten_ticks() {
         let limits = limits(1, (100, 1000), 1, 1000, 1000);
-        let mut state = Spawning { rate: 2, hold_off: 10, ..Spawning::default() };
+        let mut state = Spawning { rate: vec![2], hold_off: 10, ..Spawning::default() };
         let slots = vec![Status::Dead; 1000];
         let started: Vec<usize> = (0..13).map(|_| prefork(&slots, &limits, &mut state).start.len()).collect();
         assert_eq!(started, [2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 4, 8]);
@@ -316,7 +424,7 @@ mod tests {
                     _ => absent(25),
                 })
                 .collect();
-            event(&rows, &limits, &mut Spawning::default()).retire
+            !event(&rows, &limits, &mut Spawning::default()).retire.is_empty()
         };
         assert!(check(6, 6, 16));
         assert!(check(5, 6, 16));
@@ -327,26 +435,114 @@ mod tests {
     fn spare_workers_are_retired_and_the_rate_starts_again() {
         let limits = limits(1, (1, 3), 2, 10, 10);
         let rows = vec![row(&[Status::Ready; 2]), row(&[Status::Ready; 2])];
-        let mut state = Spawning { rate: 16, ..Spawning::default() };
-        assert!(worker(&rows, &limits, &mut state).retire);
-        assert_eq!(state.rate, 1);
+        let mut state = Spawning { rate: vec![16], ..Spawning::default() };
+        assert_eq!(worker(&rows, &limits, &mut state).retire, [0]);
+        assert_eq!(state.rate, [1]);
     }
 
     #[test]
     fn saturation_is_reported_once_and_a_full_scoreboard_every_tick() {
         let full = limits(1, (1, 3), 2, 1, 1);
         let busy = vec![row(&[Status::Write; 2])];
-        for decide in [worker as Decide, event as Decide] {
+        for (decide, note) in
+            [(worker as Decide, Note::ScoreboardFull), (event as Decide, Note::IncreaseServerLimit)]
+        {
             let mut state = Spawning::default();
-            assert_eq!(decide(&busy, &full, &mut state).note, Some(Note::ReachedMaxRequestWorkers));
-            assert_eq!(decide(&busy, &full, &mut state).note, None);
+            assert_eq!(decide(&busy, &full, &mut state).notes, [Note::ReachedMaxRequestWorkers]);
+            assert_eq!(decide(&busy, &full, &mut state).notes, []);
             // mpm-semantics V18: MaxRequestWorkers was not lowered with the limit, so the test above cannot hold.
             let squeezed = Effective { max_request_workers: 100, ..full };
             let mut state = Spawning::default();
             for _ in 0..3 {
-                assert_eq!(decide(&busy, &squeezed, &mut state).note, Some(Note::ScoreboardFull));
+                assert_eq!(decide(&busy, &squeezed, &mut state).notes, [note]);
             }
         }
+    }
+
+    // mpm-semantics 9.2: "idle is status <= 2". Threads that a new child has not made yet, and nothing beyond TPC.
+    #[test]
+    fn a_child_that_has_just_begun_is_idle_as_a_whole() {
+        let limits = Effective { thread_limit: 64, ..limits(1, (2, 8), 2, 4, 4) };
+        let begun = row(&[Status::Dead; 64]);
+        for decide in [worker as Decide, event as Decide] {
+            let plan = decide(&[begun.clone(), absent(64)], &limits, &mut Spawning::default());
+            assert_eq!(plan, SpawnPlan::default());
+            let fewer = Row { threads: vec![Status::Write; 64], ..begun.clone() };
+            assert_eq!(decide(&[fewer, absent(64)], &limits, &mut Spawning::default()).start, [1]);
+        }
+    }
+
+    // mpm-semantics 5.2: active = limit already, so none is started, and the rate begins anew without growing.
+    #[test]
+    fn event_at_its_limit_waits_with_rate_one() {
+        let limits = Effective { max_request_workers: 100, ..limits(1, (2, 8), 2, 2, 6) };
+        let busy = row(&[Status::Write; 2]);
+        let rows = [busy.clone(), busy, absent(2), absent(2), absent(2), absent(2)];
+        let mut state = Spawning { rate: vec![16], hold_off: 3, ..Spawning::default() };
+        for _ in 0..3 {
+            assert_eq!(event(&rows, &limits, &mut state).start, [0usize; 0]);
+            assert_eq!((state.rate.as_slice(), state.hold_off), ([1].as_slice(), 3));
+        }
+    }
+
+    // mpm-semantics 5.2: each bucket has its share of every number, at most 32 / B children, and retires its own child.
+    #[test]
+    fn buckets_decide_for_themselves() {
+        let limits = Effective { buckets: 2, ..limits(2, (8, 20), 2, 100, 100) };
+        for decide in [worker as Decide, event as Decide] {
+            // Bucket 0 (even rows) has 2 of at least 4 idle threads, bucket 1 has 12 of at most 10.
+            let rows: Vec<Row> = (0..100)
+                .map(|slot| match slot {
+                    0 => row(&[Status::Ready; 2]),
+                    slot if slot % 2 == 1 && slot < 12 => row(&[Status::Ready; 2]),
+                    _ => absent(2),
+                })
+                .collect();
+            let mut state = Spawning { rate: vec![2, 8], ..Spawning::default() };
+            let plan = decide(&rows, &limits, &mut state);
+            assert_eq!((plan.start.as_slice(), plan.retire.as_slice()), ([2, 4].as_slice(), [1].as_slice()));
+            assert_eq!(state.rate, [4, 1]);
+        }
+        let empty = vec![absent(2); 100];
+        for decide in [worker as Decide, event as Decide] {
+            let mut state = Spawning::default();
+            let started: Vec<usize> =
+                (0..6).map(|_| decide(&empty, &limits, &mut state).start.len()).collect();
+            assert_eq!(started, [2, 4, 8, 16, 32, 32]);
+            assert_eq!(state.rate, [16, 16]);
+        }
+    }
+
+    #[test]
+    fn prefork_retires_from_the_buckets_in_turn() {
+        let limits = Effective { buckets: 3, ..limits(3, (3, 6), 1, 20, 20) };
+        let idle = vec![Status::Ready; 10];
+        let mut state = Spawning::default();
+        let retired: Vec<Vec<usize>> = (0..4).map(|_| prefork(&idle, &limits, &mut state).retire).collect();
+        assert_eq!(retired, [[0], [1], [2], [0]]);
+    }
+
+    // mpm-semantics 5.2: the parent notices a quiescing process at the tick of the process's bucket.
+    #[test]
+    fn event_counts_a_quiescing_process_as_active_until_its_bucket_is_looked_at() {
+        let limits = Effective { buckets: 2, ..limits(2, (2, 3), 2, 4, 4) };
+        let idle = row(&[Status::Ready; 2]);
+        let dying = Row { quiescing: true, ..idle.clone() };
+        // Rows 0 and 2 are bucket 0 with 4 idle threads of at most 1; row 1 of bucket 1 is dying.
+        let rows = [idle.clone(), dying, idle, absent(2)];
+        let mut state = Spawning::default();
+        // At the first tick bucket 0 does not know yet, and kills; bucket 1 has nobody left and starts one.
+        let plan = event(&rows, &limits, &mut state);
+        assert_eq!((plan.retire.as_slice(), plan.start.as_slice()), ([0].as_slice(), [3].as_slice()));
+        // At the second it does, and waits: 4 - 3 is not above the limit.
+        assert_eq!(event(&rows, &limits, &mut state).retire, [0usize; 0]);
+    }
+
+    #[test]
+    fn a_sick_child_slows_its_bucket_down() {
+        let mut state = Spawning { rate: vec![8, 16], ..Spawning::default() };
+        state.was_sick(3);
+        assert_eq!(state.rate, [8, 1]);
     }
 
     // mpm-semantics 5.2, slot squatting.
@@ -355,9 +551,9 @@ mod tests {
         let limits = limits(1, (1, 3), 2, 2, 2);
         let dying = Row { quiescing: true, ..row(&[Status::Write, Status::Dead]) };
         let rows = vec![dying.clone(), absent(2)];
-        let mut state = Spawning { rate: 2, ..Spawning::default() };
+        let mut state = Spawning { rate: vec![2], ..Spawning::default() };
         assert_eq!(worker(&rows, &limits, &mut state).start, [1, 0]);
-        let mut state = Spawning { rate: 2, ..Spawning::default() };
+        let mut state = Spawning { rate: vec![2], ..Spawning::default() };
         assert_eq!(event(&rows, &limits, &mut state).start, [1]);
     }
 

@@ -1,18 +1,18 @@
 //! The parent's answer to signals: stop, restart, and both gracefully (mpm-semantics 6).
 //!
-//! A request that comes while another is carried out waits its turn; Apache loses it.
+//! A request that comes while a restart is carried out is lost when the new run begins, as in Apache (knob restart-signals).
 
-use super::{HOLD_OFF, Next, Parent, Setup, TICK, prepare};
+use super::{HOLD_OFF, Next, Parent, Setup, TICK, online_cores, prepare};
+use crate::knobs::{BrokenRestart, RestartSignals};
 use crate::process::listen::{Listener, open_all};
-use crate::process::pod::{Order, Pod};
+use crate::process::pod::Order;
 use crate::process::reclaim;
 use crate::process::signals::{self, Request};
-use crate::process::spare::Spawning;
-use mpmlab_core::config::LogLevel;
+use mpmlab_core::config::{LogLevel, clamp};
 use mpmlab_core::slot::Status;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, waitpid};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 impl Parent {
     /// Does what a signal to the parent asks for.
@@ -56,11 +56,16 @@ impl Parent {
         }
     }
 
+    /// Writes an order for every child that there may be into the pipe of death of each bucket. prefork has signals for it.
+    fn order(&self, order: Order) {
+        if self.threaded() {
+            self.pods.iter().for_each(|pod| pod.order(order, self.limit()));
+        }
+    }
+
     /// Asks every child to end at once, and makes sure.
     pub(super) fn end_all(&mut self) {
-        if self.threaded() {
-            self.pod.order(Order::Now, self.limit());
-        }
+        self.order(Order::Now);
         self.reclaim(true);
     }
 
@@ -106,16 +111,22 @@ impl Parent {
 
     fn stop_gracefully(&mut self) {
         self.remove_pid_file();
-        self.listeners.iter().for_each(Listener::close);
+        self.listeners.iter().flatten().for_each(Listener::close);
         self.ask_to_finish();
+        let limit = self.setup.server.config.graceful_shutdown_timeout;
+        self.wait_for_children((!limit.is_zero()).then_some(limit));
+        self.end_all();
+    }
+
+    /// Waits in steps of a second until no child is left, the time is up, or a signal asks for the end again.
+    fn wait_for_children(&mut self, limit: Option<Duration>) {
+        let began = Instant::now();
         loop {
-            self.collect();
-            if self.children.is_empty() {
-                return;
-            }
             signals::sleep(TICK);
-            if signals::take_request() == Some(Request::Stop) {
-                return self.end_all();
+            self.collect();
+            let impatient = matches!(signals::take_request(), Some(Request::Stop | Request::GracefulStop));
+            if self.children.is_empty() || impatient || limit.is_some_and(|limit| began.elapsed() >= limit) {
+                return;
             }
         }
     }
@@ -123,8 +134,7 @@ impl Parent {
     /// Children of the running generation finish what they have, and end.
     fn ask_to_finish(&self) {
         if self.threaded() {
-            self.pod.order(Order::Graceful, self.limit());
-            return;
+            return self.order(Order::Graceful);
         }
         for child in &self.children {
             let slot = self.board.slot(child.row, 0);
@@ -137,78 +147,94 @@ impl Parent {
 
     fn restart(&mut self, reload: &dyn Fn() -> Result<Setup, String>) -> Next {
         if self.threaded() {
-            self.pod.order(Order::Now, self.limit());
+            self.order(Order::Now);
         } else {
             self.signal_all(Signal::SIGHUP);
         }
         // Threaded children do not know HUP; for them the first TERM follows 3 s later, as in Apache.
         self.reclaim(false);
-        // Nobody is left who uses it: statistics begin anew.
-        self.board.reset();
-        if self.renew(reload) == Next::GaveUp {
+        if self.renew(reload, false) == Next::GaveUp {
             return Next::GaveUp;
         }
-        self.spawning = Spawning::default();
+        // Nobody is left who uses it: statistics begin anew.
+        self.board.reset();
+        self.board.set_generation(self.generation);
         self.remaining = 0;
         self.start_first();
-        self.log_started();
-        Next::GoOn
+        self.begin_run()
     }
 
     fn restart_gracefully(&mut self, reload: &dyn Fn() -> Result<Setup, String>) -> Next {
         self.ask_to_finish();
-        if self.renew(reload) == Next::GaveUp {
+        if self.renew(reload, true) == Next::GaveUp {
+            // What is begun is finished. (Apache's parent ends at once, and its children finish without it; ours would
+            // die with it.)
+            self.wait_for_children(None);
             self.end_all();
             return Next::GaveUp;
         }
         if self.has_one_acceptor() {
             self.decide();
-            self.log_started();
-            return Next::GoOn;
+            return self.begin_run();
         }
         self.remaining = (self.setup.limits.start_servers.max(1) as usize).min(self.limit());
         self.spawning.hold_off = HOLD_OFF;
+        self.begin_run()
+    }
+
+    fn begin_run(&self) -> Next {
         self.log_started();
+        if self.setup.knobs.restart_signals == RestartSignals::Lost {
+            signals::forget_requests();
+        }
         Next::GoOn
     }
 
-    /// A new generation with the configuration read anew. If that has become unusable, the server goes on with what it had
-    /// and says so; Apache would end.
-    fn renew(&mut self, reload: &dyn Fn() -> Result<Setup, String>) -> Next {
+    /// A new generation with the configuration read anew. If that has become unusable, the server ends, as Apache does, or
+    /// goes on with what it had (knob broken-restart).
+    fn renew(&mut self, reload: &dyn Fn() -> Result<Setup, String>, graceful: bool) -> Next {
         self.generation += 1;
         self.board.set_generation(self.generation);
-        match Pod::new() {
-            Ok(pod) => self.pod = pod,
-            Err(errno) => {
-                self.log.say(LogLevel::Alert, &format!("cannot make the pipe of death: {}", errno.desc()));
-                return Next::GaveUp;
+        if let Err(why) = self.adopt(reload, graceful) {
+            match self.setup.knobs.broken_restart {
+                BrokenRestart::Keep => {
+                    self.log.say(LogLevel::Error, &format!("the configuration stays as it was: {why}"));
+                }
+                BrokenRestart::Exit => {
+                    // On standard error it is said by whoever called; a file would not have it.
+                    if self.setup.server.config.error_log.is_some() {
+                        self.log.say(LogLevel::Crit, &why);
+                    }
+                    self.unusable = Some(why);
+                    return Next::GaveUp;
+                }
             }
         }
-        if let Err(why) = self.adopt(reload) {
-            self.log.say(LogLevel::Error, &format!("the configuration stays as it was: {why}"));
+        match self.equip() {
+            Ok(()) => Next::GoOn,
+            Err(error) => {
+                self.log.say(LogLevel::Alert, &error.to_string());
+                Next::GaveUp
+            }
         }
-        self.configure_listeners();
-        Next::GoOn
     }
 
-    fn adopt(&mut self, reload: &dyn Fn() -> Result<Setup, String>) -> Result<(), String> {
+    fn adopt(&mut self, reload: &dyn Fn() -> Result<Setup, String>, graceful: bool) -> Result<(), String> {
         let mut setup = reload()?;
         let (log, account) = prepare(self.mpm, &setup.server).map_err(|error| error.to_string())?;
-        let backlog = setup.server.config.listen_backlog;
+        let config = &setup.server.config;
+        // Old and new children share the buckets of a graceful restart (mpm-semantics 1.3).
+        let asked = config.accepting.buckets(online_cores());
+        // Each needs a row of the scoreboard, which stays as large as it is.
+        let buckets = if graceful { self.buckets() as i64 } else { asked.min(self.board.rows() as i64) };
         // A kept socket is moved over; new ones are opened before old ones are closed.
-        self.listeners =
-            open_all(&setup.listen, backlog, &mut self.listeners).map_err(|error| error.to_string())?;
-        // The scoreboard cannot grow or shrink while old children use it (mpm-semantics 5.3).
-        let (rows, columns) = (self.board.rows() as i64, self.board.columns() as i64);
-        let limits = &mut setup.limits;
-        if (limits.server_limit, limits.thread_limit) != (rows, columns) {
-            self.log.say(
-                LogLevel::Warn,
-                "changing ServerLimit or ThreadLimit not allowed during restart; the original values stay",
-            );
-            (limits.server_limit, limits.thread_limit) = (rows, columns);
-            limits.limit = limits.limit.min(rows);
-            limits.threads_per_child = limits.threads_per_child.min(columns);
+        let listeners = open_all(&setup.listen, config, buckets as usize, &mut self.listeners);
+        self.listeners = listeners.map_err(|error| error.to_string())?;
+        let shape = self.mpm.card().shape;
+        let (limits, said) = clamp::resolve_again(&config.mpm, shape, self.first_limits);
+        setup.limits = limits.with_buckets(buckets, shape);
+        for warning in said {
+            log.say(LogLevel::Warn, &warning.to_string());
         }
         (self.setup, self.account, self.log) = (setup, account, log);
         Ok(())
