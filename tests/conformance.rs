@@ -12,7 +12,7 @@ fn run(arguments: &[&str]) -> Output {
 
 /// The rows of a run, each judged; panics with those that fail.
 fn rows(arguments: &[&str]) -> Vec<Value> {
-    let output = run(&[arguments, &["--json", "--jobs", "16"]].concat());
+    let output = run(&[arguments, &["--json", "--jobs", "10"]].concat());
     let said = String::from_utf8_lossy(&output.stderr);
     let value: Value =
         serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));

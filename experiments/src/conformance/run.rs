@@ -68,7 +68,7 @@ impl Verdict {
 
 /// How often a scenario that failed is run: a machine that stops for a second can spoil one, a server that behaves otherwise
 /// spoils all.
-const ATTEMPTS: usize = 2;
+const ATTEMPTS: usize = 3;
 
 /// Runs what the options say. `progress` is told of each finished row, with how many there will be. Ends early when
 /// `interrupted`; the rows are then fewer.
