@@ -40,28 +40,28 @@ pub fn run(args: &MechanismsArgs) -> Result<ExitCode> {
 fn as_text(cards: &[&Card], tables: &[&[KnobRow]]) -> String {
     let mut text = String::from("Models (--mpm)\n");
     for card in cards {
-        line(&mut text, &format!("  {:<12}", card.name), card.sentence);
-        line(&mut text, "              ", &format!("a waiting connection holds {}", holds(card)));
+        line(&mut text, &format!("  {:<18}", card.name), card.sentence);
+        line(&mut text, "                    ", &format!("a waiting connection holds {}", holds(card)));
         let faithful: Vec<String> =
             card.faithful.iter().map(|(name, value)| format!("{name}={value}")).collect();
         if !faithful.is_empty() {
-            line(&mut text, "              ", &format!("sets {}", faithful.join(" ")));
+            line(&mut text, "                    ", &format!("sets {}", faithful.join(" ")));
         }
         if !card.obeys.is_empty() {
-            line(&mut text, "              ", &format!("of its own: {}", card.obeys.join(" ")));
+            line(&mut text, "                    ", &format!("of its own: {}", card.obeys.join(" ")));
         }
-        line(&mut text, "              ", &format!("default profile {}", profile(card)));
+        line(&mut text, "                    ", &format!("default profile {}", profile(card)));
         for deviation in card.deviations {
-            line(&mut text, "              ", &format!("unlike Apache: {deviation}"));
+            line(&mut text, "                    ", &format!("unlike Apache: {deviation}"));
         }
     }
     text.push_str("\nKnobs (--set NAME=VALUE)\n");
     for row in tables.iter().copied().flatten() {
-        line(&mut text, &format!("  {:<12}", row.name), row.doc);
-        line(&mut text, "              ", &format!("{} {}", row.directive, values(row)));
+        line(&mut text, &format!("  {:<18}", row.name), row.doc);
+        line(&mut text, "                    ", &format!("{} {}", row.directive, values(row)));
         let defaults = format!("default {}, profile lean {}", row.default, row.lean);
-        line(&mut text, "              ", &defaults);
-        line(&mut text, "              ", &format!("changes {}", row.changes));
+        line(&mut text, "                    ", &defaults);
+        line(&mut text, "                    ", &format!("changes {}", row.changes));
     }
     text
 }
