@@ -310,6 +310,8 @@ mod checks {
         let server = start(mpm, &capacity(mpm, 4, 2), &["StartServers 3", least_spare(mpm)]);
         let mut held = server.connect();
         held.hold();
+        // Connections are accepted in their order: now the held one is.
+        server.connect().get();
         let old = server.children();
         server.dash_k(mpm, "graceful");
         until("a new generation", || {
@@ -330,6 +332,8 @@ mod checks {
         let mut server = start(mpm, &capacity(mpm, 2, 2), &["StartServers 2"]);
         let mut held = server.connect();
         held.hold();
+        // Connections are accepted in their order: now the held one is.
+        server.connect().get();
         let old = server.children();
         server.dash_k(mpm, "restart");
         until("a new generation", || {
